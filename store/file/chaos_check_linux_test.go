@@ -8,11 +8,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/lab/stall"
 )
+
+// margin is the longest time that a change of leaders may take. The TTL of the processes that are only killed is many
+// times as long. The time for which this process stood still is added.
+const margin = 2 * time.Second
 
 // chaosReport is what happened in one run.
 type chaosReport struct {
 	ttl      time.Duration
+	meter    *stall.Meter
 	schedule []chaosEvent
 	tenures  []tenure
 	lives    []chaosLife
@@ -58,7 +65,7 @@ func (r *chaosReport) check(t *testing.T) {
 	for _, l := range r.lives {
 		freezes += len(l.freezes)
 	}
-	t.Logf("TTL %v: %d terms, %d kills, %d stops, longest gap %v", r.ttl, len(r.tenures), r.kills, freezes, longest)
+	t.Logf("TTL %v: %d terms, %d kills, %d stops, longest gap %v; %v", r.ttl, len(r.tenures), r.kills, freezes, longest, r.meter)
 	for _, v := range violations[:min(3, len(violations))] {
 		t.Errorf("%s\n%s", v.what, r.around(v.from, v.to))
 	}
@@ -98,6 +105,7 @@ func (r *chaosReport) violations() (list []violation, longest time.Duration) {
 // reporting that a process was killed which might have led meanwhile, may take the margin; after a stop, the TTL more.
 // A process can't have led if its ballot was behind that of the next leader.
 func (r *chaosReport) unexcused(before, now tenure) time.Duration {
+	margin := margin + r.meter.Stalled()
 	if now.began <= before.end+margin {
 		return 0
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -83,14 +84,14 @@ func TestMoreProcessesThanInotifyInstances(t *testing.T) {
 // TestDirectoryIsRemovedUnderProcesses: some process leads again, with a higher token, each time the directory is removed.
 func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
 	t.Parallel()
-	c := newChaos(t, 5, time.Second, 0)
+	c := newChaos(t, 5, 2*time.Second, 0)
 	defer func() {
 		for _, p := range c.members {
 			c.bury(p)
 		}
 	}()
 	var last uint64
-	for range 5 {
+	for range 3 {
 		led := func() bool {
 			for _, p := range c.members {
 				require.False(t, p.hasEnded(), "%s has ended by itself: %s", p.name, p.errors)
@@ -101,7 +102,7 @@ func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
 			}
 			return false
 		}
-		require.Eventually(t, led, 30*time.Second, time.Millisecond, "a leader with a token above %d", last)
+		storetest.Eventually(t, led, "a leader with a token above %d", last)
 		if err := os.RemoveAll(c.directory + "/store"); err != nil { // what is made meanwhile stays
 			require.True(t, errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOENT), "%v", err)
 		}
@@ -111,7 +112,7 @@ func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
 // leadsAbove waits until a process leads with a token that is higher than one, and returns its token.
 func (c *chaos) leadsAbove(last uint64) (token uint64) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool {
+	storetest.Eventually(c.t, func() bool {
 		for _, p := range c.members {
 			if now, leads := p.journal.leads(); leads && now > last {
 				token = now
@@ -119,7 +120,7 @@ func (c *chaos) leadsAbove(last uint64) (token uint64) {
 			}
 		}
 		return false
-	}, 30*time.Second, time.Millisecond, "a leader with a token above %d", last)
+	}, "a leader with a token above %d", last)
 	return token
 }
 

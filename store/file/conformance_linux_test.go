@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,26 +18,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// waiting are the cases of package drivertest that wait for a TTL.
+var waiting = []string{"session-lasts", "session-stands-for-its-ttl", "proofs-count-from-the-request"}
+
+// TestDriver runs the cases without faults, and on a line with delays. With -short the latter and those that wait are left
+// out.
 func TestDriver(t *testing.T) {
-	for name, on := range map[string]bool{"direct": false, "on a line with delays": true} {
+	for name, delay := range map[string]time.Duration{"direct": 0, "on a line with delays": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ttl := 4 * time.Second // in which a busy machine renews many sessions
-			if on {
-				ttl *= 2
-			}
-			if on && testing.Short() {
-				t.Skip("it takes half a minute: make test runs it")
-			}
-			config := completed(Config{Directory: t.TempDir() + "/store", TTL: ttl})
-			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
+			config := completed(Config{Directory: t.TempDir() + "/store", TTL: 6 * time.Second})
+			h := drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
 				config := config
-				if on {
+				if delay > 0 {
 					config.faults = faulty.New()
-					config.faults.Delay(2 * time.Millisecond)
+					config.faults.Delay(delay)
 				}
-				return newDriver(config)
-			}})
+				return newDriverWith(config, kernel{}, durably)
+			}}
+			for _, c := range drivertest.Cases() {
+				if testing.Short() && (delay > 0 || slices.Contains(waiting, c.Name)) {
+					continue
+				}
+				t.Run(c.Name, func(t *testing.T) {
+					t.Parallel()
+					c.Check(t, h)
+				})
+			}
 		})
 	}
 }
@@ -50,7 +58,12 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 			return stores.Open(ctx, func(ctx context.Context) (store.Store, error) {
 				config := config
 				config.Grace, config.faults = grace, filefaults.Of(ctx)
-				return Open(config)
+				config = completed(config)
+				d, err := newDriverWith(config, kernel{}, durably)
+				if err != nil {
+					return nil, err
+				}
+				return newStore(d, config), nil
 			})
 		}
 	}
@@ -77,9 +90,26 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	}
 }
 
+// TestConformance runs the suite. The cases that count requests or goroutines run first, one by one. The others wait most
+// of the time, and run beside each other.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the suite takes a minute: make test runs it")
+		t.Skip("it waits for many TTLs: make test runs it")
 	}
-	conformance.Run(t, harness(t, time.Second))
+	h := harness(t, 3*time.Second)
+	var together []conformance.Case
+	for _, c := range conformance.Cases() {
+		if slices.Contains(c.Promises, "G6") || slices.Contains(c.Promises, "G7") {
+			t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
+		} else {
+			together = append(together, c)
+		}
+	}
+	t.Parallel()
+	for _, c := range together {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Check(t, h)
+		})
+	}
 }

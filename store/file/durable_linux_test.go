@@ -5,8 +5,8 @@ import (
 	"path"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -16,14 +16,13 @@ import (
 // goroutine is left behind for each.
 func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
 	disk := newStuck()
-	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, func(string) (uint32, error) { return ext4, nil })
+	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, durably)
 	require.NoError(t, err)
 	t.Cleanup(func() { disk.end(); require.NoError(t, d.Close()) })
 	s := sessionOf(t, d)
+	d.life.Wait() // nothing else makes a call
 	disk.match.Store(&match{op: "fsync", path: "/f"})
-	enter := func(n engine.Nonce) <-chan error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		t.Cleanup(cancel)
+	enter := func(ctx context.Context, n engine.Nonce) <-chan error {
 		entered := make(chan error, 1)
 		go func() { // entered says when it has returned
 			_, err := s.Enter(ctx, "e", n, "value")
@@ -31,22 +30,21 @@ func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
 		}()
 		return entered
 	}
-	first := enter(engine.Nonce{Name: "a", Slot: 0, Turn: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := enter(ctx, engine.Nonce{Name: "a", Slot: 0, Turn: 1})
 	<-disk.hangs
-	second := enter(engine.Nonce{Name: "b", Slot: 1, Turn: 1})
+	made := disk.made.Load()
+	second := enter(ctx, engine.Nonce{Name: "b", Slot: 1, Turn: 1})
+	storetest.Eventually(t, func() bool { return disk.made.Load() > made }, "the second is under way")
+	cancel()
 	for _, entered := range []<-chan error{first, second} {
-		select {
-		case err := <-entered:
-			require.ErrorIs(t, err, store.ErrUnknownOutcome)
-		case <-time.After(10 * time.Second):
-			t.Fatal("Enter does not return with its context")
-		}
+		require.ErrorIs(t, storetest.Receive(t, entered, "Enter returns with its context"), store.ErrUnknownOutcome)
 	}
 
 	d.numbers.preparing.limit = 0 // that long is a hang
-	made := disk.made.Load()
+	made = disk.made.Load()
 	for slot := range 3 {
-		require.ErrorContains(t, <-enter(engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
+		require.ErrorContains(t, <-enter(ctx, engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
 	}
 	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
 }
@@ -63,7 +61,7 @@ func TestDirectoryAboveCantBeSynced(t *testing.T) {
 			}
 			return call()
 		}}
-		d, err := newDriverWith(c, disk, func(string) (uint32, error) { return ext4, nil })
+		d, err := newDriverWith(c, disk, durably)
 		require.NoError(t, err)
 		s := sessionOf(t, d)
 		_, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")

@@ -2,7 +2,6 @@ package file
 
 import (
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -11,7 +10,6 @@ import (
 // TestFirst: the entry that is first in line, with its session and nonce.
 func TestFirst(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	var misses string
 	d := driverWith(t, c, stale{kernel{}, &misses})
 	first := func() engine.State {
@@ -30,6 +28,8 @@ func TestFirst(t *testing.T) {
 	}
 	a, b := enter(one, "a"), enter(two, "b")
 	c2 := enter(one, "aa")
+	require.False(t, b.Place.More, "there is none ahead but the nearest")
+	require.True(t, c2.Place.More)
 	require.Equal(t, engine.State{Token: a.Token, Session: one.ID(), Nonce: "a"}, first())
 	d.life.Wait()
 	misses = numberIn(d.dirOf("e").queue(), a.Token)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,7 +13,6 @@ import (
 func TestOldFloorsGoWhenOthersAreDurable(t *testing.T) {
 	var calls []string // those that concern floors
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
 		if strings.HasPrefix(path, c.Directory+"/f") && op != "readdir" && op != "lstat" && op != "chmod" {
 			calls = append(calls, op)
@@ -22,7 +20,6 @@ func TestOldFloorsGoWhenOthersAreDurable(t *testing.T) {
 		return call()
 	}})
 	require.NoError(t, d.make())
-	d.durable = true // also on tmpfs
 	calls = nil
 	const end = 1 << 40
 	for floor := range uint64(10) {

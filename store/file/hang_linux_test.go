@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -65,8 +66,7 @@ type trial struct {
 // newTrial begins a trial in which a call hangs.
 func newTrial(t *testing.T) *trial {
 	tr := &trial{t: t, disk: newStuck(), warnings: &output{}}
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 3 * time.Second
+	c := configWith(t.TempDir()+"/store", 6*time.Second)
 	tr.other = openWith(t, c, kernel{})
 	c.Logger = slog.New(slog.NewTextHandler(tr.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	tr.one = openWith(t, c, tr.disk)
@@ -74,16 +74,9 @@ func newTrial(t *testing.T) *trial {
 	return tr
 }
 
-// patient returns a context that ends much later than anything that a slow machine does.
-func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func (tr *trial) campaign(st *Store, value string) store.Ballot {
 	tr.t.Helper()
-	b, err := st.Cast(patient(tr.t), "e", value)
+	b, err := st.Cast(soon(tr.t), "e", value)
 	require.NoError(tr.t, err)
 	return b
 }
@@ -98,15 +91,15 @@ func (tr *trial) givenUp() {
 	t.Helper()
 	<-tr.disk.hangs
 	const given = "a system call hangs, so the session is given up"
-	require.Eventually(t, func() bool { return strings.Contains(tr.warnings.String(), given) }, 2*time.Minute, 10*time.Millisecond)
-	require.NoError(t, tr.next.Wait(patient(t)))
-	_, err := tr.next.Acknowledge(patient(t), "other")
+	storetest.Eventually(t, func() bool { return strings.Contains(tr.warnings.String(), given) }, "a warning")
+	require.NoError(t, tr.next.Wait(soon(t)))
+	_, err := tr.next.Acknowledge(soon(t), "other")
 	require.NoError(t, err)
 
 	tr.disk.end()
 	again := tr.campaign(tr.one, "again")
-	require.NoError(t, tr.next.Withdraw(patient(t)))
-	require.NoError(t, again.Wait(patient(t)))
+	require.NoError(t, tr.next.Withdraw(soon(t)))
+	require.NoError(t, again.Wait(soon(t)))
 	text := tr.warnings.String()
 	require.Equal(t, 1, strings.Count(text, given), text)
 }
@@ -114,9 +107,7 @@ func (tr *trial) givenUp() {
 // TestCallHangs: a call of one store hangs while its renewals go on, or is a renewal. Its ballot blocks the others for
 // about a TTL, and it takes part again when the call has ended. All hang at the same time, since that takes a TTL.
 func TestCallHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for several seconds: make test runs it")
-	}
+	waits(t)
 	var trials []*trial
 	calls := make(chan error, 10) // their outcomes do not matter
 	add := func() *trial {
@@ -134,7 +125,7 @@ func TestCallHangs(t *testing.T) {
 
 	resigning := add()
 	b := resigning.campaign(resigning.one, "one")
-	require.NoError(t, b.Wait(patient(t)))
+	require.NoError(t, b.Wait(soon(t)))
 	resigning.next = resigning.campaign(resigning.other, "other")
 	resigning.hang(match{op: "rename", path: "/_b/"})
 	go func() { calls <- b.Withdraw(t.Context()) }() // calls says when it has returned
@@ -153,9 +144,9 @@ func TestCallHangs(t *testing.T) {
 		waiting.next = waiting.campaign(waiting.other, "other")
 		go func() { calls <- b.Wait(t.Context()) }() // calls says when it has returned
 		waiting.hang(m)
-		require.NoError(t, second.Withdraw(patient(t)))
+		require.NoError(t, second.Withdraw(soon(t)))
 		<-waiting.disk.hangs
-		require.NoError(t, first.Withdraw(patient(t)))
+		require.NoError(t, first.Withdraw(soon(t)))
 	}
 	for _, tr := range trials {
 		tr.givenUp()
@@ -167,15 +158,13 @@ func TestCallHangs(t *testing.T) {
 
 // TestAcknowledgementHangs: a leader that can't acknowledge gives way to others.
 func TestAcknowledgementHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for several seconds: make test runs it")
-	}
+	waits(t)
 	var trials []*trial
 	errs := make(chan error, 10)
 	for _, m := range []match{{op: "write", path: "/_b/"}, {op: "symlink", path: "/t/"}, {op: "rename", path: "/t/"}} {
 		tr := newTrial(t)
 		b := tr.campaign(tr.one, "one")
-		require.NoError(t, b.Wait(patient(t)))
+		require.NoError(t, b.Wait(soon(t)))
 		tr.next = tr.campaign(tr.other, "other")
 		tr.hang(m)
 		go func() { // errs says when it has returned
@@ -196,13 +185,9 @@ func TestAcknowledgementHangs(t *testing.T) {
 
 // TestRequestsWaitForAHang: while a call hangs no other request is begun, so that goroutines do not pile up.
 func TestRequestsWaitForAHang(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for several seconds: make test runs it")
-	}
 	disk := newStuck()
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 200 * time.Millisecond
-	d := driverWith(t, c, disk)
+	d := driverWith(t, configIn(t.TempDir()+"/store"), disk)
+	d.asked.limit = 100 * time.Millisecond
 	disk.match.Store(&match{op: "readdir", path: "/_q"})
 	listed := make(chan error, 1)
 	go func() { // the test waits for it
@@ -210,7 +195,7 @@ func TestRequestsWaitForAHang(t *testing.T) {
 		listed <- err
 	}()
 	<-disk.hangs
-	require.Eventually(t, func() bool { _, err := d.asked.hung(); return err != nil }, time.Minute, time.Millisecond)
+	storetest.Eventually(t, func() bool { _, err := d.asked.hung(); return err != nil }, "the call counts as one that hangs")
 	made := disk.made.Load()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

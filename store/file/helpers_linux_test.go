@@ -12,15 +12,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
-const ttl = time.Second
+// configIn returns the settings of a store in a directory, with a TTL that no test waits for.
+func configIn(dir string) Config { return configWith(dir, time.Hour) }
 
-// configIn returns the settings of a store in a directory.
-func configIn(dir string) Config { return completed(Config{Directory: dir, TTL: ttl}) }
+// configWith is configIn with a TTL.
+func configWith(dir string, ttl time.Duration) Config {
+	return completed(Config{Directory: dir, TTL: ttl})
+}
 
 // completed returns settings with the defaults.
 func completed(c Config) Config {
@@ -32,15 +36,27 @@ func completed(c Config) Config {
 
 // soon returns a context that ends when a test has waited for too long.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
+// waits says that a test waits for several seconds: it runs beside others, and not with -short.
+func waits(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it waits for several seconds: make test runs it")
+	}
+	t.Parallel()
+}
+
+// durably makes a store sync what it writes, also on a file system in memory.
+func durably(string) (uint32, error) { return ext4, nil }
+
 // openWith opens a store with the given system calls. The end of the test closes it.
 func openWith(t *testing.T, c Config, calls ops) *Store {
 	t.Helper()
-	d, err := newDriverWith(c, calls, nil)
+	d, err := newDriverWith(c, calls, durably)
 	require.NoError(t, err)
 	st := newStore(d, c)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
@@ -50,7 +66,7 @@ func openWith(t *testing.T, c Config, calls ops) *Store {
 // driverWith returns a driver, which the end of the test closes.
 func driverWith(t *testing.T, c Config, calls ops) *driver {
 	t.Helper()
-	d, err := newDriverWith(c, calls, nil)
+	d, err := newDriverWith(c, calls, durably)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -102,11 +118,11 @@ func files(t *testing.T, dir string) (list []string) {
 // shown waits until the link shows the leader of election e, so that nothing is under construction.
 func shown(t *testing.T, dir string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	storetest.Eventually(t, func() bool {
 		_, err := os.Stat(dir + "/e/e/_leader")
 		list, err2 := os.ReadDir(dir + "/t")
 		return err == nil && err2 == nil && len(list) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, "nothing is under construction")
 }
 
 // as carries out the calls as another user of a group. It changes the credentials by which the kernel checks

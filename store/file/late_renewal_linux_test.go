@@ -18,7 +18,6 @@ func TestLateRenewalDoesNotCount(t *testing.T) {
 			var late atomic.Int64 // by how much the clock is ahead
 			var renames atomic.Int32
 			c := configIn(t.TempDir() + "/store")
-			c.TTL = time.Hour
 			d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
 				if op == "rename" && strings.Contains(path, "/s/") {
 					renames.Add(1)

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -64,7 +63,6 @@ func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 // another store of the process goes on.
 func TestDiskHangs(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour // TestCallHangs has what happens after that
 	d := driverWith(t, c, kernel{})
 	entry := (&enterer{t: t, s: sessionOf(t, d)}).enter()
 	hung, goesOn := make(chan string, 10), make(chan struct{})

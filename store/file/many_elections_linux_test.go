@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -26,7 +25,6 @@ func (o during) list(dir string) ([]string, error) {
 // numbers that others are taking would be void.
 func TestFloorIsMadeWhileTheyAreListed(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	var d *driver
 	raise := false
 	d = driverWith(t, c, during{kernel{}, func(dir string) {
@@ -55,7 +53,6 @@ func TestFloorIsMadeWhileTheyAreListed(t *testing.T) {
 // try makes no number of others void, so that many processes can begin elections at once.
 func TestVoidNumberRaisesNoFloor(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	other := sessionOf(t, d)
 	var floor uint64

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -38,7 +39,6 @@ func (e *enterer) remove(entry engine.Entry) {
 // TestTicketsAreCollected: hundreds of ballots leave few files, and tokens grow.
 func TestTicketsAreCollected(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	one, two := driverWith(t, c, kernel{}), driverWith(t, c, kernel{})
 	a, b := &enterer{t: t, s: sessionOf(t, one)}, &enterer{t: t, s: sessionOf(t, two)}
 	first, last := a.enter(), uint64(0)
@@ -61,7 +61,6 @@ func TestTicketsAreCollected(t *testing.T) {
 // there are collected, so that its number is free. The second read of the floor finds that.
 func TestLateTicketIsVoid(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	other := &enterer{t: t, s: sessionOf(t, d)}
 	other.remove(other.enter())
@@ -96,7 +95,6 @@ func TestLateTicketIsVoid(t *testing.T) {
 // directory, which begins above the number.
 func TestLateTicketIsVoidAfterAnOpening(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	first := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
 	first.remove(first.enter())
 	var leader engine.Entry
@@ -118,7 +116,6 @@ func TestLateTicketIsVoidAfterAnOpening(t *testing.T) {
 // TestVoidTicketIsNotListed: the owner of a void ticket is stopped before it removes it.
 func TestVoidTicketIsNotListed(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	late, checked := false, false
 	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
@@ -156,7 +153,6 @@ func (s stale) list(dir string) ([]string, error) {
 // TestListingMissesATicket: a listing shows a ticket, and not the one before it, which was made during the listing.
 func TestListingMissesATicket(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	other := &enterer{t: t, s: sessionOf(t, d)}
 	leader, waiter := other.enter(), other.enter()
@@ -183,7 +179,6 @@ func TestListingMissesATicket(t *testing.T) {
 // so that it voids it if the caller goes.
 func TestListingFails(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	var fails atomic.Bool
 	slow := driverWith(t, c, between{
 		ops:          kernel{},
@@ -204,10 +199,8 @@ func TestListingFails(t *testing.T) {
 // the power failed.
 func TestNumbersBegin(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	before := time.Now()
 	one := driverWith(t, c, kernel{})
-	one.durable = true // also on tmpfs
 	first := (&enterer{t: t, s: sessionOf(t, one)}).enter()
 	require.GreaterOrEqual(t, first.Token, uint64(before.UnixMicro()))
 	require.Less(t, first.Token, uint64(time.Now().Add(time.Hour).UnixMicro()))
@@ -230,7 +223,6 @@ func TestPartsAreRemoved(t *testing.T) {
 	for _, part := range []string{"e/e/_q", "e/e/_a", "e/e/_b", "e/e", "e", "f", "version", "t", ""} {
 		t.Run(strings.ReplaceAll(part, "/", " "), func(t *testing.T) {
 			c := configIn(t.TempDir() + "/store")
-			c.TTL = time.Hour
 			old := driverWith(t, c, kernel{})
 			var token, revision uint64
 			next := func(d *driver) {
@@ -250,10 +242,10 @@ func TestPartsAreRemoved(t *testing.T) {
 			}
 			remove := func() {
 				t.Helper()
-				old.life.Wait()                     // nothing is made meanwhile
-				require.Eventually(t, func() bool { // processes do not start for ever each few milliseconds
+				old.life.Wait()                       // nothing is made meanwhile
+				storetest.Eventually(t, func() bool { // processes do not start for ever each few milliseconds
 					return uint64(time.Now().UnixMicro()) > max(token, revision)
-				}, 30*time.Second, time.Millisecond)
+				}, "the clock passes the numbers")
 				require.NoError(t, os.RemoveAll(path.Join(c.Directory, part)))
 			}
 			for range 3 {
@@ -273,7 +265,6 @@ func TestPartsAreRemoved(t *testing.T) {
 // TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
 func TestEndThatHasGone(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	s.enter()
@@ -290,7 +281,6 @@ func TestEndThatHasGone(t *testing.T) {
 func TestFloorsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	s, last := sessionOf(t, d), uint64(0)
 	for i := range uint64(300) {
@@ -308,7 +298,6 @@ func TestFloorsAreRemoved(t *testing.T) {
 // above it.
 func TestNewDirectoryIsDurable(t *testing.T) {
 	c := configIn(t.TempDir() + "/a/store")
-	c.TTL = time.Hour
 	synced := map[string]bool{}
 	d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
 		if op == "fsync" && !strings.Contains(path, "/t/") { // a version, which is renamed
@@ -316,7 +305,6 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 		}
 		return call()
 	}})
-	d.durable = true // also on tmpfs
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	for range 2 {
 		s.enter()
@@ -334,9 +322,7 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 // TestEndIsRaised: an election needs more numbers than an end allows.
 func TestEndIsRaised(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
-	d.durable = true // also on tmpfs
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	token := s.enter().Token
 	for range 3 * block {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,8 +30,7 @@ func TestPartsComeBack(t *testing.T) {
 }
 
 func partComesBack(t *testing.T, part string, moved bool) {
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 2 * time.Second
+	c := configWith(t.TempDir()+"/store", 3*time.Second)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	resign := make(chan struct{}, 1)
@@ -68,7 +68,7 @@ func partComesBack(t *testing.T, part string, moved bool) {
 	back := false
 	leads := func(when string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		storetest.Eventually(t, func() bool {
 			value, ok := follower.Leader()
 			for i := range leaders {
 				token := leaders[i].Load()
@@ -84,7 +84,7 @@ func partComesBack(t *testing.T, part string, moved bool) {
 				}
 			}
 			return false
-		}, time.Minute, time.Millisecond, when)
+		}, "one leads %s", when)
 	}
 	leads("at first")
 	path, away := c.Directory+"/"+part, c.Directory+"/away"

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -31,11 +32,11 @@ func TestUnwritable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parent := reachable(t, t.TempDir())
 			st := openWith(t, configIn(parent+dir), as(kernel{}, someone, group))
-			began := time.Now()
+			meter, began := stall.Watch(t), time.Now()
 			_, err := st.Cast(soon(t), "e", "value")
 			require.ErrorIs(t, err, store.ErrDenied)
 			require.ErrorContains(t, err, "need to read and write")
-			require.Less(t, time.Since(began), 2*time.Second)
+			require.Less(t, time.Since(began), 2*time.Second+meter.Stalled(), "%v", meter)
 			require.Len(t, files(t, parent), 1)
 		})
 	}
@@ -45,8 +46,7 @@ func TestUnwritable(t *testing.T) {
 // after the follower started. It counts a frozen leader as gone after the deadline. It changes nothing.
 func TestReadOnlyFollower(t *testing.T) {
 	needRoot(t)
-	old := syscall.Umask(0o022)
-	defer syscall.Umask(old)
+	t.Parallel()
 	parent := reachable(t, t.TempDir())
 	c := configIn(parent + "/a/store")
 	follower := openWith(t, c, as(kernel{}, someone, group))
@@ -58,7 +58,7 @@ func TestReadOnlyFollower(t *testing.T) {
 	leads(t, follower, "")
 	require.NoError(t, st.Close()) // its audit would remove a session that is over
 
-	d := driverWith(t, c, kernel{})
+	d := driverWith(t, configWith(c.Directory, 3*time.Second), kernel{})
 	s := &enterer{t: t, s: sessionOf(t, d)} // it is not renewed, and its process lives
 	frozen := s.enter()
 	_, err := s.s.Acknowledge(soon(t), frozen, "two")
@@ -112,7 +112,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, err)
 	leads(t, one, "two")
 	// A frozen leader of one user is replaced by the other user.
-	s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, as(kernel{}, someone, group)))}
+	s := &enterer{t: t, s: sessionOf(t, driverWith(t, configWith(dir, 2*time.Second), as(kernel{}, someone, group)))}
 	s.enter()
 	third, err := two.Cast(soon(t), "e", "three")
 	require.NoError(t, err)

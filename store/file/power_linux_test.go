@@ -54,7 +54,7 @@ func (m *machine) open(until int) (*member, error) {
 	p := m.disk.process()
 	p.until = until
 	config := completed(Config{Directory: m.root, TTL: time.Hour})
-	d, err := newDriverWith(config, p, func(string) (uint32, error) { return ext4, nil })
+	d, err := newDriverWith(config, p, durably)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +150,7 @@ func subsets() int {
 
 // TestPowerFailsAtEachCall: a process is elected in a new directory, and the power fails after each of its calls.
 func TestPowerFailsAtEachCall(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	p, err := m.open(0)
 	require.NoError(t, err)
@@ -172,6 +173,7 @@ func TestPowerFailsAtEachCall(t *testing.T) {
 // TestPowerFailsAfterAKill: a process is killed before each of its calls. Another one is elected, and the power fails:
 // it must make durable what the first one did not.
 func TestPowerFailsAfterAKill(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for until := 1; ; until++ {
 		require.Less(t, until, 1000)
@@ -197,6 +199,7 @@ func TestPowerFailsAfterAKill(t *testing.T) {
 // TestPowerFailsInALongHistory: in each of some boots many ballots are cast and withdrawn, so that old tickets are
 // removed and ends raised, until the power fails at a random moment. No token that was returned is given out again.
 func TestPowerFailsInALongHistory(t *testing.T) {
+	t.Parallel()
 	for range max(1, subsets()/64) {
 		m := newMachine(t)
 		var before given

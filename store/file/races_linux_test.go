@@ -41,7 +41,6 @@ func (b between) list(dir string) ([]string, error) {
 // ticket is of another ballot. A process that saw the void ticket must not wait for that ballot, which waits for it.
 func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	other := &enterer{t: t, s: sessionOf(t, d)}
 	other.remove(other.enter())
@@ -71,7 +70,6 @@ func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 // TestTicketMayStandAfterAnError: the error says that it might, so the engine makes the nonce void.
 func TestTicketMayStandAfterAnError(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	var fail atomic.Bool
 	d := driverWith(t, c, between{
 		ops:          kernel{},
@@ -128,7 +126,6 @@ func TestTidySparesWhatIsBeingMade(t *testing.T) {
 // TestNothingIsConfirmedOfASessionThatIsOver: the session ended without an event, since the machine was suspended.
 func TestNothingIsConfirmedOfASessionThatIsOver(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	one := &enterer{t: t, s: sessionOf(t, d)}
 	_, err := one.s.Acknowledge(soon(t), one.enter(), "one")

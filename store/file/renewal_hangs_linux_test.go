@@ -1,7 +1,6 @@
 package file
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -12,15 +11,12 @@ import (
 // TestRenewalHangs: the session is given up, although no other request hangs. Without that each TTL leaves another renewal
 // behind, which waits for the first.
 func TestRenewalHangs(t *testing.T) {
+	waits(t)
 	disk := newStuck()
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 200 * time.Millisecond
-	d := driverWith(t, c, disk)
+	d := driverWith(t, configWith(t.TempDir()+"/store", 4*time.Second), disk)
 	t.Cleanup(disk.end) // before the driver is closed
-	d.asked.limit = c.TTL
+	d.asked.limit = 200 * time.Millisecond
 	s := sessionOf(t, d)
 	disk.match.Store(&match{op: "rename", path: "/s/"})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	require.ErrorContains(t, s.Keep(ctx, func(engine.Proof) {}), "has not returned for")
+	require.ErrorContains(t, s.Keep(soon(t), func(engine.Proof) {}), "has not returned for")
 }

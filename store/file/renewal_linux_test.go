@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -26,10 +27,9 @@ func (f failing) rename(from, to string) error {
 // TestRenewalIsTriedAgainSoon: four tries in a row fail. If tries were a quarter of the TTL apart, there would be no fifth
 // before the deadline.
 func TestRenewalIsTriedAgainSoon(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	var fail atomic.Int32
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 6 * ttl // of which half is left after the four, for a slow machine
+	c := configWith(t.TempDir()+"/store", 12*time.Second) // of which half is left after the four, for a slow machine
 	st := openWith(t, c, failing{kernel{}, func(from string) bool {
 		return strings.Contains(from, "/s/") && fail.Add(-1) >= 0
 	}})

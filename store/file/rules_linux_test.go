@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -46,7 +45,6 @@ func TestMovedDirectoryIsNoticed(t *testing.T) {
 	for name, parent := range map[string]bool{"the acknowledgements": false, "a parent": true} {
 		t.Run(name, func(t *testing.T) {
 			c := configIn(t.TempDir() + "/store")
-			c.TTL = time.Hour
 			d := driverWith(t, c, kernel{})
 			(&enterer{t: t, s: sessionOf(t, d)}).enter()
 			election, moved := "e", d.dirOf("e").acks()

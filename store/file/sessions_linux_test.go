@@ -3,8 +3,8 @@ package file
 import (
 	"os"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +22,6 @@ func stands(t *testing.T, d *driver, e engine.Entry) bool {
 // while it reads. When the first session ends, its ballot is withdrawn, and the other session's is not.
 func TestBallotGoesWithItsOwnSession(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	of := driverWith(t, c, kernel{})
 	first, second := &enterer{t: t, s: sessionOf(t, of)}, &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
 	old, next := first.enter(), second.enter()
@@ -43,14 +42,13 @@ func TestBallotGoesWithItsOwnSession(t *testing.T) {
 
 	require.NoError(t, first.s.(*session).remove()) // its process has ended: nothing else is removed
 	<-told
-	require.Eventually(t, func() bool { return !stands(t, d, old) || !stands(t, d, next) }, 30*time.Second, time.Millisecond)
+	storetest.Eventually(t, func() bool { return !stands(t, d, old) || !stands(t, d, next) }, "a ballot is withdrawn")
 	require.True(t, stands(t, d, next), "the ballot of another session was withdrawn")
 }
 
 // TestForeignFileIsRemovedFromASession: a file that an operator puts into a session's directory, and removes again, ends no session.
 func TestForeignFileIsRemovedFromASession(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	holder := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
 	e := holder.enter()
 	d := driverWith(t, c, kernel{})

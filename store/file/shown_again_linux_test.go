@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 
 // TestShownAgain: a leader that could not be shown is shown later, although nothing changes.
 func TestShownAgain(t *testing.T) {
+	waits(t)
 	var fails atomic.Int32
 	fails.Store(2)
-	c := configIn(t.TempDir() + "/store")
+	c := configWith(t.TempDir()+"/store", 8*time.Second)
 	st := openWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
 		if op == "fsync" && strings.Contains(path, "/_b/") && fails.Add(-1) >= 0 {
 			return failed(op, path, syscall.EIO)
@@ -23,9 +25,9 @@ func TestShownAgain(t *testing.T) {
 		return call()
 	}})
 	lead(t, st, "one")
-	require.Eventually(t, func() bool {
+	storetest.Eventually(t, func() bool {
 		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 		return err == nil && string(text) == "one"
-	}, 10*time.Second, time.Millisecond)
+	}, "the link shows the leader")
 	require.Negative(t, fails.Load())
 }

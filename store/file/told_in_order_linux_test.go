@@ -14,7 +14,6 @@ import (
 // told of its own ballot first, or it would lead with a ballot that has gone.
 func TestEndOfASessionIsToldInOrder(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour
 	other, d := driverWith(t, c, kernel{}), driverWith(t, c, kernel{})
 	ahead := &enterer{t: t, s: sessionOf(t, other)}
 	ahead.enter()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/faulty"
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,6 @@ func TestOverflow(t *testing.T) {
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour // nothing is resynced
 	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})
 	b := lead(t, st, "one")
 	leads(t, follower, "one")
@@ -47,8 +47,8 @@ func TestOverflow(t *testing.T) {
 // been in another election gets a higher token than all before. Followers learn of it.
 func TestDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
-	c := configIn(t.TempDir() + "/store")
-	c.TTL = 8 * time.Second
+	meter := stall.Watch(t)
+	c := configWith(t.TempDir()+"/store", 8*time.Second)
 	st, other, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{}), openWith(t, c, kernel{})
 	_, err := other.Cast(soon(t), "another", "two")
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	require.NoError(t, os.Rename(c.Directory, c.Directory+".removed")) // what is removed piece by piece is made again
 	<-b.Lost()
 	require.ErrorIs(t, b.Err(), store.ErrLost)
-	require.Less(t, time.Since(began), c.TTL*3/4)
+	require.Less(t, time.Since(began), c.TTL*3/4+meter.Stalled(), "%v", meter)
 	require.NoError(t, st.Close())
 	next := lead(t, other, "two")
 	require.Greater(t, next.Token(), b.Token())
@@ -70,14 +70,14 @@ func TestDirectoryIsRemoved(t *testing.T) {
 
 // TestFullDisk: a leader goes on and can resign. Calls that need space fail, and say so.
 func TestFullDisk(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	needRoot(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skip("NOT TESTED: a small file system can't be mounted:", err)
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
-	c := configIn(dir + "/store")
+	c := configWith(dir+"/store", 4*time.Second)
 	st, other := openWith(t, c, kernel{}), openWith(t, c, kernel{})
 	b := lead(t, st, "one")
 	next, err := other.Cast(soon(t), "e", "two")
@@ -109,7 +109,8 @@ func TestFullDisk(t *testing.T) {
 // TestFrozen: a process is stopped for longer than its TTL, and resumed. Its errors say that the session has ended, and
 // what it does next happens in a new session.
 func TestFrozen(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
+	waits(t)
+	c := configWith(t.TempDir()+"/store", 4*time.Second)
 	line, frozen := faulty.New(), c
 	frozen.faults = line
 	st := openWith(t, frozen, kernel{})

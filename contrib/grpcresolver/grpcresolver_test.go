@@ -2,7 +2,10 @@ package grpcresolver_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"net"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"sync/atomic"
@@ -19,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/resolver"
@@ -28,11 +32,11 @@ import (
 // While leaders change, each call is answered by one that the resolver has told of, and by no former one.
 func TestCallsGoToTheLeader(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) func() store.Store{
-		"memory": func(t *testing.T) func() store.Store { return inMemory(t, 10*time.Second) },
+		"memory": func(t *testing.T) func() store.Store { return inMemory(t, long) },
 		"file": func(t *testing.T) func() store.Store {
 			directory := t.TempDir()
 			return func() store.Store {
-				st, err := file.Open(file.Config{Directory: directory})
+				st, err := file.Open(file.Config{Directory: directory, TTL: long})
 				require.NoError(t, err)
 				return st
 			}
@@ -69,7 +73,7 @@ func TestCallsGoToTheLeader(t *testing.T) {
 
 // Without a leader calls fail at once, and those that wait are answered by the next leader.
 func TestNoLeader(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	conn := w.dial(grpcresolver.NewBuilder(w.follower, nil))
 	const words = `election "database/primary": there is no leader`
 	w.fails(conn, words)
@@ -95,7 +99,7 @@ func TestNoLeader(t *testing.T) {
 
 // A leader whose session the store ends does not resign.
 func TestLeaderIsLost(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	conn := w.dial(grpcresolver.NewBuilder(w.follower, nil))
 	w.elect(w.members[0])
 	w.answers(conn, w.members[0])
@@ -106,7 +110,7 @@ func TestLeaderIsLost(t *testing.T) {
 
 // Calls wait for the first answer of the store.
 func TestBeforeTheFirstAnswer(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	w.elect(w.members[0])
 	line := w.store.(*memory.Store).Faults()
 	line.Cut()
@@ -142,7 +146,7 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 // A process that does not lead any more refuses the call of a client that has not heard of that, and the context of a
 // call ends with the term.
 func TestServerRefuses(t *testing.T) {
-	w := newWorld(t, inMemory(t, 500*time.Millisecond))
+	w := newWorld(t, inMemory(t, long))
 	m := w.members[0]
 	c, err := leadership.NewCandidate(m.store, election, m.address, nil)
 	require.NoError(t, err)
@@ -166,7 +170,7 @@ func TestServerRefuses(t *testing.T) {
 
 // A follower that has ended would not hear of the next leader.
 func TestFollowerEnds(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	b := grpcresolver.NewBuilder(w.follower, nil)
 	conn := w.dial(b)
 	w.elect(w.members[0])
@@ -188,7 +192,7 @@ func TestAddress(t *testing.T) {
 		"the address of the leader is empty": func() (string, error) { return "", nil },
 	} {
 		t.Run(words, func(t *testing.T) {
-			w := newWorld(t, inMemory(t, 10*time.Second))
+			w := newWorld(t, inMemory(t, long))
 			conn := w.dial(grpcresolver.NewBuilder(w.follower, func(leader leadership.Leader) (string, error) {
 				if leader.Value == w.members[1].address {
 					return address()
@@ -213,7 +217,7 @@ func TestAddress(t *testing.T) {
 
 // The target names the election of the builder's follower.
 func TestTarget(t *testing.T) {
-	st := inMemory(t, 10*time.Second)()
+	st := inMemory(t, long)()
 	defer st.Close()
 	for _, c := range []struct{ election, target, words string }{
 		{election, target, "there is no leader"},
@@ -242,7 +246,7 @@ func TestTarget(t *testing.T) {
 
 // A connection that was idle knows who leads now.
 func TestIdle(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	conn := w.dial(grpcresolver.NewBuilder(w.follower, nil), grpc.WithIdleTimeout(10*time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -262,7 +266,7 @@ func TestIdle(t *testing.T) {
 
 // A stream that has begun goes on when the leader changes.
 func TestStreamGoesOn(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	conn := w.dial(grpcresolver.NewBuilder(w.follower, nil))
 	w.elect(w.members[0])
 	ctx, cancel := context.WithCancel(t.Context())
@@ -282,7 +286,7 @@ func TestStreamGoesOn(t *testing.T) {
 
 // Close waits for the goroutine of the resolver, which tells nothing of that.
 func TestCloseWaits(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	w.elect(w.members[0])
 	called, release := make(chan struct{}), make(chan struct{})
 	var returned atomic.Bool
@@ -312,7 +316,7 @@ func (c *deafConn) ReportError(err error) { c.errors = append(c.errors, err) }
 
 // A closed connection leaves nothing behind, while the follower goes on.
 func TestClose(t *testing.T) {
-	w := newWorld(t, inMemory(t, 10*time.Second))
+	w := newWorld(t, inMemory(t, long))
 	w.elect(w.members[0])
 	_, err := w.follower.Wait(t.Context())
 	require.NoError(t, err)
@@ -328,4 +332,30 @@ func TestClose(t *testing.T) {
 	}
 	goleak.VerifyNone(t, before)
 	require.NoError(t, w.follower.Err())
+}
+
+// With TLS the certificate of a server is that of its address, or of the name that grpc.WithAuthority asks for.
+func TestCertificates(t *testing.T) {
+	certificates := httptest.NewTLSServer(nil) // it has one for 127.0.0.1 and example.com
+	certificates.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(certificates.Certificate())
+	w := newWorld(t, inMemory(t, long))
+	opts := grpc.Creds(credentials.NewServerTLSFromCert(&certificates.TLS.Certificates[0]))
+	right, wrong := w.members[0], w.members[1]
+	right.address, wrong.address = serve(t, "127.0.0.1:0", opts), serve(t, "localhost:0", opts)
+	_, port, err := net.SplitHostPort(wrong.address)
+	require.NoError(t, err)
+	wrong.address = net.JoinHostPort("localhost", port)
+	client := grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots, ""))
+	b := grpcresolver.NewBuilder(w.follower, nil)
+	own, named, other := w.dial(b, client), w.dial(b, client, grpc.WithAuthority("example.com")), w.dial(b, client, grpc.WithAuthority("example.org"))
+
+	w.elect(right)
+	w.answers(own, right)
+	w.answers(named, right)
+	w.fails(other, "example.org")
+	w.resign(right)
+	w.elect(wrong)
+	w.fails(own, "localhost")
 }

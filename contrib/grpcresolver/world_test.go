@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	election = "database/primary"
 	target   = "leadership:///" + election
-	patience = 30 * time.Second // how long a test waits for what has to come
+	patience = 2 * time.Minute // how long a test waits for what has to come
+	long     = 2 * time.Minute // a TTL whose end no test waits for
 )
 
 // server is a gRPC server that says its address in each answer. It answers also if it does not lead, unlike a
@@ -102,12 +103,13 @@ func newWorld(t *testing.T, open func() store.Store) *world {
 	return w
 }
 
-// inMemory returns a function that opens stores of one service.
+// inMemory returns a function that opens stores of one service. The first, which is the follower's, has the TTL.
 func inMemory(t *testing.T, ttl time.Duration) func() store.Store {
 	service := memory.NewService()
 	return func() store.Store {
 		st, err := memory.Open(service, &memory.Config{TTL: ttl})
 		require.NoError(t, err)
+		ttl = long
 		return st
 	}
 }

@@ -71,3 +71,15 @@ func TestEndpointSliceManifests(t *testing.T) {
 	require.Equal(t, "POD_IP", pod.Spec.Containers[0].Env[0].Name)
 	require.Contains(t, pod.Spec.Containers[0].Args, "-service="+service.Name)
 }
+
+// The pod of examples/lifeline has its lifeline as a sidecar, which starts before the program and ends after it.
+func TestLifelinePod(t *testing.T) {
+	text, err := os.ReadFile("../../examples/lifeline/pod.yaml")
+	require.NoError(t, err)
+	pod := decode[*corev1.Pod](t, string(text))
+	require.Len(t, pod.Spec.InitContainers, 1)
+	sidecar := pod.Spec.InitContainers[0]
+	require.Equal(t, corev1.ContainerRestartPolicyAlways, *sidecar.RestartPolicy)
+	require.Equal(t, sidecar.VolumeMounts, pod.Spec.Containers[0].VolumeMounts)
+	require.NotNil(t, pod.Spec.SecurityContext.RunAsUser, "the two have the same user")
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/suite"
@@ -26,15 +27,17 @@ func TestFailedCase(t *testing.T) {
 	require.Equal(t, suite.Failed, result.Outcome)
 	require.Contains(t, result.Log, "no <store> today")
 
+	result.Took = 1234 * time.Millisecond
 	var out bytes.Buffer
 	c := &conformanceCmd{storeFlags: storeFlags{storeFlag: storeFlag{Store: "file:///x"}}}
 	require.NoError(t, c.print(&app{out: &out}, []suite.Result{result}))
-	require.Contains(t, out.String(), each.Name+"  G1 G3     FAILED  0.0s\n")
+	require.Contains(t, out.String(), each.Name+"  G1 G3     FAILED  1.2s\n")
 
 	file := filepath.Join(t.TempDir(), "results.xml")
 	require.NoError(t, writeJUnit(file, c.address(), []suite.Result{result}))
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `tests="1" failures="1"`)
+	require.Contains(t, string(text), `time="1.234"`)
 	require.Contains(t, string(text), "no &lt;store&gt; today")
 }

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +25,7 @@ func TestListenLimitsClients(t *testing.T) {
 		_, err = client.Write([]byte("GET /")) // and no more
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return descriptors(t) >= before+4*mostClients }, time.Minute, time.Millisecond)
+	storetest.Eventually(t, func() bool { return descriptors(t) >= before+4*mostClients }, "as many clients as may be are served")
 	require.Less(t, descriptors(t), before+4*mostClients+10, "the others wait to be accepted")
 }
 

@@ -162,6 +162,7 @@ func TestExitBeforeReady(t *testing.T) {
 }
 
 func TestReadyHTTP(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) == 1 {
@@ -184,6 +185,7 @@ func TestReadyHTTP(t *testing.T) {
 }
 
 func TestReadyFD(t *testing.T) {
+	t.Parallel()
 	r := readiness{fd: true, timeout: time.Minute}
 	begin := func() *readySignal {
 		s, err := r.begin()

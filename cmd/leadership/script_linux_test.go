@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,6 +40,10 @@ func TestMain(m *testing.M) {
 type leaks struct{ *testing.M }
 
 func (l leaks) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil { // most of them wait most of the time
+		panic(err)
+	}
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(s) { // as under nohup, or in the background of a shell; the programs of the tests need them
 			signal.Notify(make(chan os.Signal, 1), s)

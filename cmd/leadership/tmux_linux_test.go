@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,7 +55,7 @@ func (term terminal) shows(pattern string) {
 	term.t.Helper()
 	match := regexp.MustCompile("(?m)" + pattern)
 	var screen string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(storetest.Watchdog); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if screen = term.tmux("capture-pane", "-e", "-p"); match.MatchString(screen) {
 			return
 		}
@@ -77,14 +78,14 @@ func startCandidate(t *testing.T, environment []string, value string) {
 // On a terminal, watch and stepdown show colours, questions, and how long something takes.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	environment := []string{"LEADERSHIP_STORE=file://" + storeDir(t) + "?ttl=4s", "LEADERSHIP_ELECTION=job"}
+	environment := []string{"LEADERSHIP_STORE=file://" + storeDir(t) + "?ttl=30s", "LEADERSHIP_ELECTION=job"}
 	watching, term := newTerminal(t, environment...), newTerminal(t, environment...)
 	watching.enter("leadership watch; echo exit code $?")
 	watching.shows(`\d\d:\d\d:\d\d\.\d\d\d  \x1b\[33mno leader`)
 	startCandidate(t, environment, "a")
 	watching.shows(`leader  \x1b\[32ma\b`)
 	startCandidate(t, environment, "b")
-	term.enter("until leadership ballots | grep waits; do :; done")
+	term.enter("until leadership ballots | grep waits; do sleep 0.1; done")
 	term.shows(`^2 +\d+ +waits +b`)
 
 	term.enter("clear; leadership stepdown; echo exit code $?")

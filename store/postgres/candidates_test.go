@@ -3,9 +3,11 @@ package postgres_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
@@ -16,22 +18,18 @@ import (
 // Many candidates stand at the same moment: one at a time is first, in the order of their tokens.
 func TestCandidatesAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, stores := range map[string]int{"of 4 stores": 4, "of 40 stores": 40} {
-		t.Run(name, func(t *testing.T) {
-			list := make([]*postgres.Store, stores)
-			for i := range list {
-				list[i] = open(t, postgres.Config{TTL: long})
-				castFirst(t, list[i], newElection(), "so that there is a session")
-			}
-			rounds := 20
-			if testing.Short() {
-				t.Log("5 rounds, and 20 without -short")
-				rounds = 5
-			}
-			for range rounds {
-				atOnce(t, list, 40)
-			}
-		})
+	stores, rounds := 8, 3
+	if *every {
+		stores, rounds = 40, 20
+	}
+	schema, _ := newSchema(t)
+	list := make([]*postgres.Store, stores)
+	for i := range list {
+		list[i] = open(t, postgres.Config{Schema: schema})
+		castFirst(t, list[i], newElection(), "so that there is a session")
+	}
+	for range rounds {
+		atOnce(t, list, 40)
 	}
 }
 
@@ -83,5 +81,44 @@ func withdraw(ctx context.Context, b store.Ballot) error {
 		if err == nil || ctx.Err() != nil || store.Refused(err) {
 			return err
 		}
+	}
+}
+
+// Many terms leave little behind, even if the server never vacuums: some hundred bytes a term, and no term takes
+// longer.
+func TestBloat(t *testing.T) {
+	t.Parallel()
+	const perTerm = 500 // bytes
+	terms := 1_000
+	if *every {
+		terms = 10_000
+	}
+	server := sharedWithoutVacuum(t)
+	st := open(t, postgres.Config{Addresses: server.Addrs()})
+	size := func() int {
+		n, err := strconv.Atoi(server.Query(t, `SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
+			WHERE relnamespace = 'leadership'::regnamespace AND relkind = 'r'`))
+		require.NoError(t, err)
+		return n
+	}
+	lead := func(n int) time.Duration {
+		began := time.Now()
+		for range n {
+			b := castFirst(t, st, "a", "own")
+			acknowledge(t, b, "own")
+			require.NoError(t, withdraw(soon(t), b))
+		}
+		return time.Since(began) / time.Duration(n)
+	}
+	tenth := terms / 10
+	early := lead(tenth)
+	before := size()
+	lead(terms - 2*tenth)
+	late := lead(tenth)
+	after := size()
+	t.Logf("%d kB after %d terms and %d kB after %d; %v a term at first and %v at last", before/1000, tenth, after/1000, terms, early, late)
+	require.Less(t, after-before, (terms-tenth)*perTerm)
+	if *every {
+		require.Less(t, late, 10*early, "a busy machine explains less")
 	}
 }

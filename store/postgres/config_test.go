@@ -42,7 +42,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"prefix", []string{"a//b"}, func(c *postgres.Config) { c.Prefix = "a//b" }},
 		{"ttl", []string{"999ms", "1s"}, func(c *postgres.Config) { c.TTL = 999 * time.Millisecond }},
 		{"ttl", []string{"10m0.001s", "10m0s"}, func(c *postgres.Config) { c.TTL = 10*time.Minute + time.Millisecond }},
-		{"grace", []string{"1.5s", "3s"}, func(c *postgres.Config) { c.Grace = ttl / 2 }},
+		{"grace", []string{"2.5s", "5s"}, func(c *postgres.Config) { c.Grace = ttl / 2 }},
 	} {
 		t.Run(c.field, func(t *testing.T) {
 			config := postgres.Config{Addresses: []string{"127.0.0.1:1"}, User: "ann", Database: "app", TTL: ttl}
@@ -89,7 +89,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 			require.NotContains(t, text, fmt.Sprintf("%x", secret), verb)
 		}
 	}
-	_, err := st.Cast(within(t, ttl), newElection(), "own")
+	_, err := st.Cast(within(t, 2*time.Second), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "postgres://127.0.0.1:1/app")
 	require.NotContains(t, err.Error(), secret)

@@ -1,34 +1,62 @@
-package postgres_test
+package postgres
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/lab/harness"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
-	"github.com/go-leadership/leadership/store/engine/drivertest"
-	"github.com/go-leadership/leadership/store/postgres"
+	"github.com/stretchr/testify/require"
 )
 
-func TestDriver(t *testing.T) {
-	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	config := postgres.Config{Addresses: srv.Addrs(), User: testserver.PostgresUser, Database: "postgres", TTL: 3 * time.Second}
-	drivertest.Run(t, drivertest.Harness{
-		TTL:  config.TTL,
-		Open: func(context.Context) (engine.Driver, error) { return postgres.NewDriver(config) },
-		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) {
-			network, slow := conformance.NewNetwork(), config
-			network.DelayReplies(delay)
-			slow.Dial = network.Dial
-			return postgres.NewDriver(slow)
-		},
-	})
-}
+// What the engine is told of each function's answer, and under which name an election is in the database.
+func TestAnswers(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second, Prefix: "app"}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() {
+			f.answer["enter"] = one("stands", int64(5), int64(4), true, nil, nil, nil)
+			f.answer["ahead"] = one(true, int64(4), true)
+			f.answer["queue"] = one(
+				[]any{int64(4), "dead", "n4", []byte("first"), true, int64(7), int64(3000)},
+				[]any{int64(5), "s", "n5", []byte("second"), true, int64(7), int64(3000)})
+			f.answer["elections"] = one([]any{"app/x"}, []any{"app/app/y"})
+		})
+		ahead := engine.Place{Nearest: "4", More: true}
+		e, err := s.Enter(t.Context(), "x", engine.Nonce{Name: "n5", Slot: 2, Turn: 3}, "second")
+		require.NoError(t, err)
+		require.Equal(t, engine.Entry{Key: "5", Token: 5, Place: ahead}, e)
+		require.Equal(t, []string{s.ID(), "app/x", "n5", "2", "3", `\x7365636f6e64`}, f.args("enter"))
+		e.Election = "x"
+		place, err := d.Ahead(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, ahead, place)
+		require.Equal(t, []string{"app/x", "5"}, f.args("ahead"))
+		f.set(func() { f.answer["ahead"] = one(false, nil, false) })
+		_, err = d.Ahead(t.Context(), e)
+		require.ErrorIs(t, err, engine.ErrGone)
 
-func TestConformance(t *testing.T) {
-	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	harness.Run(t, harness.Postgres.On(t, srv.Addrs()...))
+		first, err := d.First(t.Context(), "x")
+		require.NoError(t, err)
+		require.Equal(t, engine.State{Token: 4, Session: "dead", Nonce: "n4", Resign: true}, first)
+		require.Equal(t, []string{"app/x"}, f.args("queue"))
+		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: time.Now(), dead: true}
+		ballots, err := d.Ballots(t.Context(), "x")
+		require.NoError(t, err)
+		require.Equal(t, []store.Standing{{Value: "second", Token: 5, Asked: true}}, ballots)
+
+		names, err := d.Elections(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"x", "app/y"}, names)
+		require.NoError(t, d.RequestResignation(t.Context(), "x", 5))
+		require.Equal(t, []string{"app/x", "5"}, f.args("ask"))
+		require.NoError(t, d.Clear(t.Context(), "x"))
+		require.Equal(t, []string{"app/x", "app/"}, f.args("clear"))
+		require.NoError(t, d.Clear(t.Context(), ""))
+		require.Equal(t, []string{"", "app/"}, f.args("clear"))
+		f.set(func() { f.answer["queue"] = one() })
+		first, err = d.First(t.Context(), "x")
+		require.NoError(t, err)
+		require.Zero(t, first)
+	})
 }

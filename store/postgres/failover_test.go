@@ -1,11 +1,15 @@
 package postgres_test
 
 import (
+	"errors"
+	"path"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -13,212 +17,292 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a primary and its standby, and the settings of stores that know both.
-type pair struct {
-	primary, standby *testserver.Postgres
-	config           postgres.Config
-}
+// pair is a primary and its standby. Scenarios share it: each has a schema of its own.
+type pair struct{ primary, standby *testserver.Postgres }
 
 func newPair(t *testing.T, synchronous bool) pair {
 	t.Helper()
 	primary := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	standby := primary.Standby(t, testserver.PostgresConfig{}, synchronous)
-	return pair{primary, standby, postgres.Config{Addresses: append(primary.Addrs(), standby.Addrs()...), TTL: ttl}}
+	return pair{primary, primary.Standby(t, testserver.PostgresConfig{}, synchronous)}
 }
 
-// failsOver ends the primary and promotes the standby. It returns a time before the standby was a primary.
-func (p pair) failsOver(t *testing.T) (began time.Time) {
-	t.Helper()
-	require.NoError(t, p.primary.Member(0).Kill())
-	began = time.Now()
-	require.NoError(t, p.standby.Promote(soon(t)))
-	return began
+// config returns the settings of stores that know both.
+func (p pair) config(schema string, ttl time.Duration) postgres.Config {
+	return postgres.Config{Addresses: append(p.primary.Addrs(), p.standby.Addrs()...), Schema: schema, TTL: ttl}
 }
 
-// A failover loses a leader's ballot that was cast and acknowledged, and the resignation of the leader before it. No
-// ballot is cast for the longest TTL. Then tokens and revisions go on above the lost ones, and followers are told.
-func TestFailoverLosesTransactions(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, false)
-	const longest = 2 * ttl
-	slow := p.config
-	slow.TTL = longest
-	castFirst(t, open(t, slow), newElection(), "so that there is a session with the longest ttl")
-	election, other := newElection(), newElection()
-	first := contend(t, open(t, p.config), election, "first")
-	term := receive(t, first.Terms, "the first leads")
-	second := contend(t, open(t, p.config), election, "second")
-	eventually(t, func() bool { return len(values(t, second.Store, election)) == 2 }, "both stand")
-	oneLeader(t, first, second)
-	follower := open(t, p.config)
-	requireLeader(t, follower, election, "first")
+// cutStandbyOff ends the replication: what is committed then is lost if the standby is promoted.
+func (p pair) cutStandbyOff(t *testing.T) {
 	require.NoError(t, p.standby.CatchUp(soon(t)))
 	require.NoError(t, p.standby.Disconnect(soon(t)))
-
-	first.Resign()
-	next := receive(t, second.Terms, "the second leads, and that is lost")
-	require.Greater(t, next.Token(), term.Token())
-	late := castFirst(t, open(t, p.config), other, "late")
-	ack := acknowledge(t, late, "late")
-	requireLeader(t, follower, other, "late")
-	began := p.failsOver(t)
-
-	lost(t, late)
-	told, err := storetest.Leader(soon(t), follower, other, &ack)
-	for err != nil {
-		require.ErrorIs(t, err, store.ErrUnavailable)
-		told, err = storetest.Leader(soon(t), follower, other, &ack)
-	}
-	require.Equal(t, store.Leader{}, told, "the follower must be told that the ballot was lost")
-	b := castFirst(t, open(t, p.config), other, "new")
-	require.GreaterOrEqual(t, time.Since(began), longest, "no ballot is cast while a lost one might lead")
-	require.Greater(t, b.Token(), late.Token())
-	require.Greater(t, acknowledge(t, b, "new").Revision, ack.Revision)
-	requireLeader(t, follower, other, "new")
-
-	last := leaderAmong(t, first, second)
-	last.End() // its acknowledgement might have been lost
-	requireLeader(t, follower, election, leaderAmong(t, first, second).Value)
 }
 
-// A failover that loses nothing: the leader that renews in time keeps leading. No ballot is cast for the longest TTL.
-func TestFailoverKeepsTheLeader(t *testing.T) {
+// moment is one that several scenarios wait for, so that they can share it.
+type moment struct {
+	mu      sync.Mutex
+	missing map[string]bool    // scenarios that are not ready; guarded by mu
+	came    chan struct{}      // closed when happen has returned
+	happen  func(t *testing.T) // runs once all are ready
+}
+
+func newMoment(happen func(t *testing.T)) *moment {
+	return &moment{missing: map[string]bool{}, came: make(chan struct{}), happen: happen}
+}
+
+// wait says that a scenario is ready, and waits for the moment.
+func (m *moment) wait(t *testing.T) {
+	t.Helper()
+	m.ready(t, path.Base(t.Name()))
+	receive(t, m.came, "the moment for which all scenarios are ready")
+}
+
+func (m *moment) ready(t *testing.T, scenario string) {
+	m.mu.Lock()
+	last := m.missing[scenario] && len(m.missing) == 1
+	delete(m.missing, scenario)
+	m.mu.Unlock()
+	if last {
+		m.happen(t)
+		close(m.came)
+	}
+}
+
+// share runs scenarios at the same time, which wait for the moments.
+func share(t *testing.T, moments []*moment, scenarios map[string]func(t *testing.T)) {
+	for name := range scenarios {
+		for _, m := range moments {
+			m.missing[name] = true
+		}
+	}
+	var all sync.WaitGroup
+	for name, scenario := range scenarios {
+		all.Go(func() {
+			t.Run(name, scenario)
+			for _, m := range moments {
+				m.ready(t, name) // if it has failed, or is not run
+			}
+		})
+	}
+	all.Wait()
+}
+
+// The primary ends, and the standby lacks the last transactions.
+func TestLossyFailover(t *testing.T) {
 	t.Parallel()
-	for name, synchronous := range map[string]bool{"asynchronous": false, "synchronous": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPair(t, synchronous)
-			p.config.TTL = long
-			election := newElection()
-			first := contend(t, open(t, p.config), election, "first")
+	p := newPair(t, false)
+	cut := newMoment(p.cutStandbyOff)
+	var began time.Time // before the standby was a primary
+	failover := newMoment(func(t *testing.T) {
+		require.NoError(t, p.primary.Member(0).Kill())
+		began = time.Now()
+		require.NoError(t, p.standby.Promote(soon(t)))
+	})
+	share(t, []*moment{cut, failover}, map[string]func(t *testing.T){
+		// A leader's ballot that was cast and acknowledged is lost, and the resignation of the leader before it. No ballot is
+		// cast for the longest TTL. Then tokens and revisions go on above the lost ones, and followers are told.
+		"ballot": func(t *testing.T) {
+			const longest = 2 * ttl
+			config := p.config("ballots", ttl)
+			castFirst(t, open(t, p.config("ballots", longest)), newElection(), "so that there is a session with the longest ttl")
+			election, other := newElection(), newElection()
+			first := contend(t, open(t, config), election, "first")
 			term := receive(t, first.Terms, "the first leads")
-			second := contend(t, open(t, p.config), election, "second")
+			second := contend(t, open(t, config), election, "second")
 			eventually(t, func() bool { return len(values(t, second.Store, election)) == 2 }, "both stand")
 			oneLeader(t, first, second)
-			require.NoError(t, p.standby.CatchUp(soon(t)))
-			began := p.failsOver(t)
-			_, err := open(t, p.config).Cast(within(t, p.config.TTL/2), newElection(), "too early")
+			follower := open(t, config)
+			requireLeader(t, follower, election, "first")
+			cut.wait(t)
+
+			first.Resign()
+			next := receive(t, second.Terms, "the second leads, and that is lost")
+			require.Greater(t, next.Token(), term.Token())
+			late := castFirst(t, open(t, config), other, "late")
+			ack := acknowledge(t, late, "late")
+			requireLeader(t, follower, other, "late")
+			failover.wait(t)
+
+			lost(t, late)
+			told, err := storetest.Leader(soon(t), follower, other, &ack)
+			for err != nil {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				told, err = storetest.Leader(soon(t), follower, other, &ack)
+			}
+			require.Equal(t, store.Leader{}, told, "the follower must be told that the ballot was lost")
+			b := castFirst(t, open(t, config), other, "new")
+			require.GreaterOrEqual(t, time.Since(began), longest, "no ballot is cast while a lost one might lead")
+			require.Greater(t, b.Token(), late.Token())
+			require.Greater(t, acknowledge(t, b, "new").Revision, ack.Revision)
+			requireLeader(t, follower, other, "new")
+
+			last := leaderAmong(t, first, second)
+			last.End() // its acknowledgement might have been lost
+			requireLeader(t, follower, election, leaderAmong(t, first, second).Value)
+		},
+		// It is lost that the peers of a candidate ended its session, and that the next in line took over. The candidate,
+		// which was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not
+		// lead.
+		"session": func(t *testing.T) {
+			const ttl = 10 * time.Second
+			network := conformance.NewNetwork()
+			config, cutOff := p.config("sessions", ttl), p.config("sessions", ttl)
+			cutOff.Dial = network.Dial
+			election := newElection()
+			first := contend(t, open(t, config), election, "first")
+			receive(t, first.Terms, "the first leads")
+			second := contend(t, open(t, cutOff), election, "second")
+			eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "both stand")
+			third := contend(t, open(t, config), election, "third")
+			eventually(t, func() bool { return len(values(t, first.Store, election)) == 3 }, "all stand")
+			oneLeader(t, first, second, third)
+			cut.wait(t)
+
+			network.Cut()
+			eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "the second's session has been ended")
+			first.End()
+			term := receive(t, third.Terms, "the third leads")
+			failover.wait(t)
+
+			network.Heal()
+			for start := time.Now(); time.Since(start) < ttl/3; time.Sleep(ttl / 300) {
+				require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
+			}
+			require.NoError(t, term.Context().Err())
+			requireLeader(t, third.Store, election, "third") // that it was acknowledged was lost, too
+			third.End()
+			receive(t, second.Terms, "the second leads")
+		},
+	})
+}
+
+// The primary ends, and the standby has all that was committed.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	const ttl = 20 * time.Second // in which the leaders reach the new primary
+	p := newPair(t, false)
+	var began time.Time // before the standby was a primary
+	failover := newMoment(func(t *testing.T) {
+		require.NoError(t, p.standby.CatchUp(soon(t)))
+		require.NoError(t, p.primary.Member(0).Kill())
+		began = time.Now()
+		require.NoError(t, p.standby.Promote(soon(t)))
+	})
+	share(t, []*moment{failover}, map[string]func(t *testing.T){
+		// The leader that renews in time keeps leading. No ballot is cast for the longest TTL.
+		"leader": func(t *testing.T) {
+			config := p.config("leader", ttl)
+			first := contend(t, open(t, config), "a", "first")
+			term := receive(t, first.Terms, "the first leads")
+			second := contend(t, open(t, config), "a", "second")
+			eventually(t, func() bool { return len(values(t, second.Store, "a")) == 2 }, "both stand")
+			oneLeader(t, first, second)
+			failover.wait(t)
+			_, err := open(t, config).Cast(within(t, ttl/2), newElection(), "too early")
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.ErrorContains(t, err, "failed over")
-			castFirst(t, open(t, p.config), newElection(), "later")
-			require.GreaterOrEqual(t, time.Since(began), p.config.TTL)
+			castFirst(t, open(t, config), newElection(), "later")
+			require.GreaterOrEqual(t, time.Since(began), ttl)
 			require.True(t, first.IsLeader())
 			require.Same(t, term, first.Term())
 			require.NoError(t, term.Context().Err())
-			requireLeader(t, second.Store, election, "first")
+			requireLeader(t, second.Store, "a", "first")
 			first.End()
 			require.Greater(t, receive(t, second.Terms, "the second leads").Token(), term.Token())
-		})
-	}
+		},
+		// An operator drops the schema afterwards. The processes that have been told of the failover make the schema again,
+		// and elect.
+		"schema": func(t *testing.T) {
+			config := p.config("dropped", ttl)
+			c := contend(t, open(t, config), "a", "own")
+			term := receive(t, c.Terms, "it leads") // it keeps its ballot, so its token is lower than all of the new epoch
+			failover.wait(t)
+			castFirst(t, open(t, config), "b", "other") // the pause is over
+			require.Same(t, term, leaderAmong(t, c).Term())
+			p.standby.Query(t, "DROP SCHEMA dropped CASCADE")
+			receive(t, term.Context().Done(), "the end of the term")
+			eventually(t, func() bool { now := c.Term(); return c.IsLeader() && now != nil && now != term }, "it leads again")
+			requireLeader(t, open(t, config), "a", "own")
+		},
+		// The failover has raised the epoch, and the next one loses that. The epoch is not below the timeline, so it is not
+		// the lost one again: a program that was told the lost one sees that the server has failed over.
+		"epoch": func(t *testing.T) {
+			p.primary.Query(t, schemaSQL(t, "epoch"))
+			failover.wait(t)
+			next := p.standby.Standby(t, testserver.PostgresConfig{}, false)
+			require.NoError(t, next.Disconnect(soon(t)))
+			require.Equal(t, "1|2", p.standby.Query(t, "SELECT * FROM epoch.hello()"))
+			require.NoError(t, next.Promote(soon(t)))
+			require.Equal(t, "1|3", next.Query(t, "SELECT * FROM epoch.hello()"))
+		},
+	})
 }
 
-// A failover loses that the peers of a candidate ended its session, and that the next in line took over. The candidate,
-// which was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not
-// lead.
-func TestFailoverLosesTheEndOfASession(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, false)
-	p.config.TTL = 3 * ttl
-	network := conformance.NewNetwork()
-	cutOff := p.config
-	cutOff.Dial = network.Dial
-	election := newElection()
-	first := contend(t, open(t, p.config), election, "first")
-	receive(t, first.Terms, "the first leads")
-	second := contend(t, open(t, cutOff), election, "second")
-	eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "both stand")
-	third := contend(t, open(t, p.config), election, "third")
-	eventually(t, func() bool { return len(values(t, first.Store, election)) == 3 }, "all stand")
-	oneLeader(t, first, second, third)
-	require.NoError(t, p.standby.CatchUp(soon(t)))
-	require.NoError(t, p.standby.Disconnect(soon(t)))
-	network.Cut()
-	eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "the second's session has been ended")
-	first.End()
-	term := receive(t, third.Terms, "the third leads")
-	p.failsOver(t)
-	network.Heal()
-	for start := time.Now(); time.Since(start) < ttl; time.Sleep(ttl / 100) {
-		require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
-	}
-	require.NoError(t, term.Context().Err())
-	requireLeader(t, third.Store, election, "third") // that it was acknowledged was lost, too
-	third.End()
-	receive(t, second.Terms, "the second leads")
-}
-
-// An operator drops the schema on a server that has failed over before. The processes that have been told of the
-// failover make the schema again, and elect.
-func TestSchemaIsDroppedAfterAFailover(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, false)
-	p.config.TTL = long // the leader keeps its ballot, so its token is lower than all of the new epoch
-	c := contend(t, open(t, p.config), "a", "own")
-	term := receive(t, c.Terms, "it leads")
-	require.NoError(t, p.standby.CatchUp(soon(t)))
-	p.failsOver(t)
-	castFirst(t, open(t, p.config), "b", "other") // the pause is over
-	require.Same(t, term, leaderAmong(t, c).Term())
-	p.standby.Query(t, "DROP SCHEMA leadership CASCADE")
-	receive(t, term.Context().Done(), "the end of the term")
-	eventually(t, func() bool { now := c.Term(); return c.IsLeader() && now != nil && now != term }, "it leads again")
-	requireLeader(t, open(t, p.config), "a", "own")
-}
-
-// An old primary whose synchronous standby was promoted confirms nothing: the lease of a leader that reaches only the
-// old primary ends, and then the next one leads.
-func TestOldPrimaryWithSynchronousStandby(t *testing.T) {
+// A primary whose synchronous standby is away, which at last is promoted.
+func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
-	election := newElection()
-	onlyOld, onlyNew := p.config, p.config
-	onlyOld.Addresses, onlyNew.Addresses = p.primary.Addrs(), p.standby.Addrs()
-	first := contend(t, open(t, onlyOld), election, "first")
-	term := receive(t, first.Terms, "the first leads")
-	second := contend(t, open(t, onlyNew), election, "second")
-	oneLeader(t, first, second)
-	require.NoError(t, p.standby.Disconnect(soon(t)))
-	began := time.Now()
-	require.NoError(t, p.standby.Promote(soon(t)))
-	receive(t, term.Context().Done(), "the end of the term")
-	require.Less(t, time.Since(began), ttl, "by its own clock")
-	next := receive(t, second.Terms, "the second leads")
-	require.GreaterOrEqual(t, time.Since(began), ttl)
-	require.Greater(t, next.Token(), term.Token())
-	require.False(t, first.IsLeader())
-}
-
-// An operator cancels the commits that wait for a standby. The server then warns, and the commit is visible, but it
-// might be lost. No renewal of this kind counts, even if the operator has turned warnings off for the role.
-func TestCancelledCommits(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, true)
-	p.primary.Query(t, "ALTER ROLE "+testserver.PostgresUser+" SET client_min_messages = 'error'")
-	c := contend(t, open(t, p.config), newElection(), "own")
-	term := receive(t, c.Terms, "it leads")
-	require.NoError(t, p.standby.Disconnect(soon(t)))
-	began := time.Now()
-	cancelled := 0
-	eventually(t, func() bool {
-		pids := p.primary.Query(t, `SELECT pid FROM pg_stat_activity
-			WHERE CASE WHEN wait_event = 'SyncRep' THEN pg_cancel_backend(pid) END`)
-		if pids != "" {
-			cancelled++
-		}
-		return term.Context().Err() != nil
-	}, "the end of the term")
-	require.Less(t, time.Since(began), ttl)
-	require.Positive(t, cancelled)
-	require.NoError(t, p.standby.Reconnect(soon(t)))
-	receive(t, c.Terms, "it leads again")
+	t.Run("quiet", p.isPassedOverQuietly)
+	p.primary.Query(t, `CREATE ROLE cancelled LOGIN SUPERUSER; ALTER ROLE cancelled SET client_min_messages = 'error'; CREATE ROLE hanging LOGIN SUPERUSER`)
+	away := newMoment(func(t *testing.T) { require.NoError(t, p.standby.Disconnect(soon(t))) })
+	back := newMoment(func(t *testing.T) { require.NoError(t, p.standby.Reconnect(soon(t))) })
+	share(t, []*moment{away, back}, map[string]func(t *testing.T){
+		// An operator cancels the commits that wait for the standby. The server then warns, and the commit is visible, but it
+		// might be lost. No renewal of this kind counts, even if the operator has turned warnings off for the role.
+		"cancelled": func(t *testing.T) {
+			meter := stall.Watch(t)
+			config := p.config("cancelled", ttl)
+			config.User = "cancelled"
+			c := contend(t, open(t, config), "a", "own")
+			term := receive(t, c.Terms, "it leads")
+			away.wait(t)
+			began := time.Now()
+			cancelled := false
+			eventually(t, func() bool {
+				cancelled = cancelled || p.primary.Query(t, `SELECT pid FROM pg_stat_activity
+					WHERE usename = 'cancelled' AND CASE WHEN wait_event = 'SyncRep' THEN pg_cancel_backend(pid) END`) != ""
+				return term.Context().Err() != nil
+			}, "the end of the term")
+			require.Less(t, time.Since(began), ttl+meter.Stalled(), "%v", meter)
+			require.True(t, cancelled)
+			back.wait(t)
+			receive(t, c.Terms, "it leads again")
+		},
+		// Each commit hangs on the server, also after its client has gone. A store that tries again leaves no more and more
+		// connections behind: they would use up those of all programs. Nor does one that has no session yet.
+		"hanging": func(t *testing.T) {
+			config := postgres.Config{Addresses: p.primary.Addrs(), User: "hanging", Schema: "hanging", TTL: time.Second}
+			castFirst(t, open(t, config), newElection(), "own")
+			late := open(t, config)
+			_, err := late.Observe(soon(t), "a", nil)
+			require.NoError(t, err)
+			away.wait(t)
+			casts := make(chan error, 1)
+			go func() {
+				for {
+					_, err := late.Cast(soon(t), "a", "own") // some seconds
+					if !errors.Is(err, store.ErrUnavailable) {
+						casts <- err
+						return
+					}
+				}
+			}()
+			for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
+				n, err := strconv.Atoi(p.primary.Query(t, "SELECT count(*) "+clients+" AND usename = 'hanging' AND wait_event = 'SyncRep'"))
+				require.NoError(t, err)
+				require.LessOrEqual(t, n, 6, "commits that hang after %v", time.Since(start))
+			}
+			back.wait(t)
+			require.NoError(t, receive(t, casts, "the end of the outage"))
+		},
+	})
+	t.Run("promoted", p.isPromoted)
 }
 
 // To pass over a standby is no error in the standby's log. All candidates try the standbys again and again at a
 // failover.
-func TestStandbyIsPassedOverQuietly(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, false)
-	castFirst(t, open(t, p.config), newElection(), "so that there is a schema")
+func (p pair) isPassedOverQuietly(t *testing.T) {
+	config := p.config("quiet", long)
+	castFirst(t, open(t, config), newElection(), "so that there is a schema")
 	require.NoError(t, p.standby.CatchUp(soon(t)))
 	stat := func(column string) int {
 		n, err := strconv.Atoi(p.standby.Query(t, "SELECT "+column+" FROM pg_stat_database WHERE datname = 'postgres'"))
@@ -226,11 +310,71 @@ func TestStandbyIsPassedOverQuietly(t *testing.T) {
 		return n
 	}
 	before := stat("sessions")
-	p.config.Addresses = append(p.standby.Addrs(), p.primary.Addrs()...)
+	config.Addresses = append(p.standby.Addrs(), p.primary.Addrs()...)
 	for range 3 {
-		castFirst(t, open(t, p.config), newElection(), "own")
+		castFirst(t, open(t, config), newElection(), "own")
 	}
 	own := 1 // sessions of stat
 	eventually(t, func() bool { own++; return stat("sessions")-before > own }, "the standby was tried, besides by stat")
 	require.Zero(t, stat("xact_rollback"), "of transactions that failed")
+}
+
+// The old primary then confirms nothing: the lease of a leader that reaches only the old primary ends, and then the next
+// one leads.
+func (p pair) isPromoted(t *testing.T) {
+	meter := stall.Watch(t)
+	onlyOld, onlyNew := p.config("promoted", ttl), p.config("promoted", ttl)
+	onlyOld.Addresses, onlyNew.Addresses = p.primary.Addrs(), p.standby.Addrs()
+	first := contend(t, open(t, onlyOld), "a", "first")
+	term := receive(t, first.Terms, "the first leads")
+	second := contend(t, open(t, onlyNew), "a", "second")
+	oneLeader(t, first, second)
+	require.NoError(t, p.standby.Disconnect(soon(t)))
+	began := time.Now()
+	require.NoError(t, p.standby.Promote(soon(t)))
+	receive(t, term.Context().Done(), "the end of the term")
+	require.Less(t, time.Since(began), ttl+meter.Stalled(), "by its own clock; %v", meter)
+	next := receive(t, second.Terms, "the second leads")
+	require.GreaterOrEqual(t, time.Since(began), ttl)
+	require.Greater(t, next.Token(), term.Token())
+	require.False(t, first.IsLeader())
+}
+
+// A primary that stands still is left for its standby, once that is promoted. When the old primary goes on, without a
+// standby, it is passed over by a store that has been told of the failover, though its address comes first and it
+// answers.
+func TestOldPrimary(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, false)
+	first, second := contend(t, open(t, p.config("", ttl)), "a", "first"), contend(t, open(t, p.config("", ttl)), "a", "second")
+	oneLeader(t, first, second)
+	require.NoError(t, p.standby.CatchUp(soon(t)))
+	term := leaderAmong(t, first, second).Term()
+	require.NoError(t, p.primary.Member(0).Pause())
+	began := time.Now()
+	require.NoError(t, p.standby.Promote(soon(t)))
+	var leader *storetest.Contender
+	eventually(t, func() bool {
+		for _, c := range []*storetest.Contender{first, second} {
+			if now := c.Term(); now != nil && now.Token() > term.Token() {
+				leader = c
+			}
+		}
+		return leader != nil
+	}, "a later term")
+	require.Greater(t, time.Since(began), ttl)
+	t.Logf("a candidate led after %v", time.Since(began))
+
+	require.NoError(t, p.primary.Member(0).Resume())
+	terminated := func(server *testserver.Postgres) string {
+		return server.Query(t, "SELECT count(pg_terminate_backend(pid)) "+clients)
+	}
+	for range 3 {
+		require.NotEqual(t, "0", terminated(p.standby))
+		b := castFirst(t, leader.Store, newElection(), "on the new primary")
+		require.Equal(t, "1", p.standby.Query(t, "SELECT count(*) FROM leadership.entry WHERE token = "+strconv.FormatUint(b.Token(), 10)))
+	}
+	eventually(t, func() bool { return terminated(p.primary) == "0" }, "all connections are to the new primary")
+	requireLeader(t, leader.Store, "a", leaderAmong(t, first, second).Value)
+	require.Equal(t, "1|1", p.primary.Query(t, "SELECT * FROM leadership.hello()"), "it answers, and knows of no failover")
 }

@@ -1,13 +1,18 @@
 package postgres_test
 
 import (
+	"errors"
 	"math/rand/v2"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +20,7 @@ import (
 // clients are the connections of stores to a server.
 const clients = "FROM pg_stat_activity WHERE application_name = 'leadership'"
 
-// three lets three candidates contend in a server that is shared with no other test.
+// three lets three candidates contend in the election "a".
 func three(t *testing.T, config postgres.Config) []*storetest.Contender {
 	t.Helper()
 	list := []*storetest.Contender{}
@@ -25,18 +30,6 @@ func three(t *testing.T, config postgres.Config) []*storetest.Contender {
 	oneLeader(t, list...)
 	leaderAmong(t, list...)
 	return list
-}
-
-// The server is restarted as after a crash, three times. One candidate leads, the same or another one.
-func TestImmediateRestarts(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	list := three(t, postgres.Config{Addresses: server.Addrs()})
-	for range 3 {
-		require.NoError(t, server.RestartImmediately(soon(t)))
-		began := time.Now()
-		leaderSince(t, began, list...)
-	}
 }
 
 // leaderSince waits until a candidate leads whose session has been renewed since then.
@@ -55,74 +48,115 @@ func leaderSince(t *testing.T, since time.Time, list ...*storetest.Contender) *s
 	return leader
 }
 
-// A process of the server is killed. The server then ends all connections and recovers.
-func TestBackendIsKilled(t *testing.T) {
+// Connections end, and the server crashes. Of three candidates one leads, the same or another one. Nothing of it ends a
+// term whose TTL is long: that of the leader of "long".
+func TestCrashes(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	list := three(t, postgres.Config{Addresses: server.Addrs()})
-	for range 2 {
-		pid, err := strconv.Atoi(server.Query(t, "SELECT max(pid) "+clients))
-		require.NoError(t, err)
-		require.NoError(t, server.KillBackend(soon(t), pid))
-		leaderSince(t, time.Now(), list...)
-	}
-}
-
-// Connections are ended at random. That proves nothing of a process: the leader goes on leading, or at most another
-// one.
-func TestConnectionsAreEndedAtRandom(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	list := three(t, postgres.Config{Addresses: server.Addrs()})
-	ended := 0
-	for began := time.Now(); time.Since(began) < 3*ttl; time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) {
-		n, err := strconv.Atoi(server.Query(t, "SELECT count(pg_terminate_backend(pid)) "+clients+" AND random() < 0.5"))
-		require.NoError(t, err)
-		ended += n
-	}
-	require.Positive(t, ended)
-	leaderSince(t, time.Now(), list...)
-	leader := leaderAmong(t, list...)
-	leader.Resign()
-	next := leaderSince(t, time.Now(), list...)
-	requireLeader(t, list[0].Store, "a", next.Value)
-	t.Logf("%d connections were ended", ended)
-}
-
-// A lost connection ends no term, and no session: the leader's, and those of a server that starts again, go on.
-func TestLostConnectionsEndNoTerm(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	c := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), TTL: long}), "a", "own")
+	list := three(t, postgres.Config{Addresses: server.Addrs(), TTL: ttl})
+	c := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), TTL: long}), "long", "own")
 	term := receive(t, c.Terms, "it leads")
-	sessions := server.Query(t, "SELECT id FROM leadership.session")
-	for name, fault := range map[string]func(){
-		"pg_terminate_backend":    func() { server.Query(t, "SELECT pg_terminate_backend(pid) "+clients) },
-		"a restart after a crash": func() { require.NoError(t, server.RestartImmediately(soon(t))) },
+	const session = "SELECT session FROM leadership.entry WHERE election = 'long'"
+	before := server.Query(t, session)
+	for _, fault := range []struct {
+		name   string
+		happen func(t *testing.T)
+	}{
+		{"the server is restarted as after a crash", func(t *testing.T) {
+			require.NoError(t, server.RestartImmediately(soon(t)))
+		}},
+		{"a process of the server is killed", func(t *testing.T) { // the server ends all connections and recovers
+			pid, err := strconv.Atoi(server.Query(t, "SELECT max(pid) "+clients))
+			require.NoError(t, err)
+			require.NoError(t, server.KillBackend(soon(t), pid))
+		}},
+		{"the server is restarted three times", func(t *testing.T) {
+			for range 3 {
+				require.NoError(t, server.RestartImmediately(soon(t)))
+				leaderSince(t, time.Now(), list...)
+			}
+		}},
+		{"all connections are ended", func(t *testing.T) {
+			require.NotEqual(t, "0", server.Query(t, "SELECT count(pg_terminate_backend(pid)) "+clients))
+		}},
+		{"connections are ended at random", func(t *testing.T) {
+			ended := 0
+			for began := time.Now(); time.Since(began) < 2*ttl; time.Sleep(rand.N(400 * time.Millisecond)) {
+				n, err := strconv.Atoi(server.Query(t, "SELECT count(pg_terminate_backend(pid)) "+clients+" AND random() < 0.5"))
+				require.NoError(t, err)
+				ended += n
+			}
+			require.Positive(t, ended)
+		}},
 	} {
-		fault()
-		renewed(t, term.Ballot())
-		require.Same(t, term, c.Term(), name)
-		require.NoError(t, term.Context().Err(), name)
-		require.Equal(t, sessions, server.Query(t, "SELECT id FROM leadership.session"), name)
+		t.Run(fault.name, func(t *testing.T) {
+			fault.happen(t)
+			leader := leaderSince(t, time.Now(), list...)
+			leader.Resign()
+			next := leaderSince(t, time.Now(), list...)
+			requireLeader(t, list[0].Store, "a", next.Value)
+			require.Same(t, term, c.Term())
+			require.NoError(t, term.Context().Err())
+		})
 	}
+	renewed(t, term.Ballot())
+	require.Same(t, term, c.Term())
+	require.Equal(t, before, server.Query(t, session))
 }
 
-// A limit for idle sessions, which an operator has set for the role, ends no connection of a store.
-func TestIdleSessionTimeout(t *testing.T) {
+// Many sessions die at once, more than a renewal looks after. They end all the same, eight after eight.
+func TestManySessionsDie(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	server.Query(t, "CREATE ROLE idler LOGIN SUPERUSER; ALTER ROLE idler SET idle_session_timeout = '200ms'")
-	config := postgres.Config{Addresses: server.Addrs(), User: "idler", TTL: long}
-	c := contend(t, open(t, config), "a", "own")
-	term := receive(t, c.Terms, "it leads")
-	requireLeader(t, open(t, config), "a", "own")
-	before := server.Query(t, "SELECT array_agg(pid ORDER BY pid) "+clients)
-	now := time.Now()
-	for range 2 {
-		renewed(t, term.Ballot())
+	schema, query := newSchema(t)
+	castFirst(t, open(t, postgres.Config{Schema: schema, TTL: time.Second}), "a", "own")
+	query("SELECT open('dead ' || n, 1000, n) FROM generate_series(1, 20) n")
+	eventually(t, func() bool { return query("SELECT count(*) FROM session WHERE id LIKE 'dead %'") == "0" }, "all have ended")
+}
+
+// A request waits for a lock for too long. The server gives it up, and says so before the store gives up the
+// connection: the request was not carried out, and no connection is lost, which would make the store read everything
+// again.
+func TestLockWaitIsAnswered(t *testing.T) {
+	t.Parallel()
+	schema, _ := ownSchema(t)
+	d, err := postgres.NewDriver(postgres.Config{
+		Addresses: sharedServer(t).Addrs(), User: testserver.PostgresUser, Database: "postgres", Schema: schema, TTL: 2 * ttl,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	tx, err := connect(t, schema, nil).Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), "SELECT pg_advisory_xact_lock(hashtext('"+schema+"'), hashtext('a'))")
+	require.NoError(t, err)
+	_, err = s.Enter(soon(t), "a", engine.Nonce{Name: "n"}, "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+	require.Zero(t, postgres.Losses(d))
+}
+
+// The server's disk is full: casts fail in words, and one leader leads again when there is room.
+func TestDiskIsFull(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("a small disk takes root")
 	}
-	require.Greater(t, time.Since(now), 2*time.Second)
-	require.Equal(t, before, server.Query(t, "SELECT array_agg(pid ORDER BY pid) "+clients))
-	require.Same(t, term, c.Term())
+	server := testserver.NewPostgres(t, testserver.PostgresConfig{DiskSize: 128 << 20})
+	list := three(t, postgres.Config{Addresses: server.Addrs(), TTL: ttl})
+	require.NoError(t, server.FillDisk())
+	var err error
+	for value := strings.Repeat("much", 2_000); err == nil; { // which is more than there is room for in the tables
+		_, err = list[0].Store.Cast(within(t, ttl), newElection(), value)
+	}
+	t.Log(err)
+	require.True(t, errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome), "%v", err)
+	require.NoError(t, server.FreeDisk())
+	eventually(t, func() bool {
+		if server.Member(0).Running() {
+			return leaderAmong(t, list...) != nil
+		}
+		return server.Member(0).Start(soon(t)) == nil
+	}, "the server recovers, and a candidate leads")
+	castFirst(t, list[0].Store, newElection(), "own")
 }

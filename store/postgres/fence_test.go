@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -11,60 +10,38 @@ import (
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 )
 
+// fenceTTL is the TTL of leaders that are cut off and have a successor then.
+const fenceTTL = 6 * time.Second
+
 // Writes of leaders to the database that elects them.
 func TestFence(t *testing.T) {
 	t.Parallel()
-	t.Run("WritesAreFenced", func(t *testing.T) { fenced(t).WritesAreFenced(t) })
-	t.Run("LateWritesAreRefused", func(t *testing.T) { fenced(t).LateWritesAreRefused(t) })
-}
-
-// dataServer starts a server with a table for the data of leaders.
-func dataServer(t *testing.T) *testserver.Postgres {
-	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	srv.Query(t, "CREATE TABLE data (key text PRIMARY KEY, value text)")
-	return srv
-}
-
-func dsn(srv *testserver.Postgres) string {
-	return "postgres://" + testserver.PostgresUser + "@" + srv.Addrs()[0] + "/postgres?sslmode=disable"
-}
-
-// connect opens a connection of a program's own.
-func connect(t *testing.T, srv *testserver.Postgres, dial func(context.Context, string, string) (net.Conn, error)) *pgx.Conn {
-	config, err := pgx.ParseConfig(dsn(srv))
-	require.NoError(t, err)
-	if dial != nil {
-		config.DialFunc = dial
+	late := 20
+	if *every {
+		late = 100
 	}
-	db, err := pgx.ConnectConfig(soon(t), config)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = db.PgConn().Conn().Close()
-		_ = db.Close(context.Background())
-		<-db.PgConn().CleanupDone()
-	})
-	return db
+	t.Run("WritesAreFenced", func(t *testing.T) { t.Parallel(); fenced(t, 0).WritesAreFenced(t) })
+	t.Run("LateWritesAreRefused", func(t *testing.T) { t.Parallel(); fenced(t, late).LateWritesAreRefused(t) })
 }
 
-func fenced(t *testing.T) storetest.Fenced {
-	srv, line := dataServer(t), &storetest.Line{}
-	db := connect(t, srv, nil)
-	late := make(chan *pgx.Conn, 101) // a connection for each write that is held on the line
+func fenced(t *testing.T, writes int) storetest.Fenced {
+	schema, query := dataSchema(t)
+	line, db := &storetest.Line{}, connect(t, schema, nil)
+	late := make(chan *pgx.Conn, writes+1) // a connection for each write that is held on the line
 	for range cap(late) {
-		late <- connect(t, srv, line.Dial)
+		late <- connect(t, schema, line.Dial)
 	}
 	return storetest.Fenced{
+		Writes: writes,
 		Open: func(dial func(context.Context, string, string) (net.Conn, error)) store.Store {
-			return open(t, postgres.Config{Addresses: srv.Addrs(), TTL: 4 * time.Second, Dial: dial})
+			return open(t, postgres.Config{Schema: schema, TTL: fenceTTL, Dial: dial})
 		},
 		Place: func(election string) string { return "data of " + election },
 		Write: func(ctx context.Context, b store.Ballot, key, value string) error {
@@ -75,7 +52,7 @@ func fenced(t *testing.T) storetest.Fenced {
 			if err != nil {
 				return err
 			}
-			_, err = (<-late).PgConn().Exec(ctx, fmt.Sprintf("BEGIN; SELECT leadership.fence('%s', %d); "+
+			_, err = (<-late).PgConn().Exec(ctx, fmt.Sprintf("BEGIN; SELECT fence('%s', %d); "+
 				"INSERT INTO data VALUES ('%s', '%s') ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value; COMMIT",
 				stands.Args[0], stands.Args[1], key, value)).ReadAll()
 			if code(err) == postgres.Gone {
@@ -89,30 +66,21 @@ func fenced(t *testing.T) storetest.Fenced {
 			return value
 		},
 		Remove: func(b store.Ballot) {
-			require.NotEmpty(t, srv.Query(t, fmt.Sprintf("DELETE FROM leadership.entry WHERE token = %d RETURNING token", b.Token())))
+			require.NotEmpty(t, query(fmt.Sprintf("DELETE FROM entry WHERE token = %d RETURNING token", b.Token())))
 		},
 	}
 }
 
-// code returns the SQLSTATE of an error.
-func code(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return refused.Code
-	}
-	return ""
-}
-
-// TestFenceInEachIsolationLevel: an acknowledgement between the transaction's snapshot and the statement does not
+// An acknowledgement between the transaction's snapshot and the statement does not
 // matter, and a ballot that was removed between fails the transaction: for good if it is begun again. database/sql is
 // the client.
 func TestFenceInEachIsolationLevel(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	db, err := sql.Open("pgx", dsn(srv))
+	schema, _ := dataSchema(t)
+	db, err := sql.Open("pgx", dsn(t, schema))
 	require.NoError(t, err)
 	defer db.Close()
-	st := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long})
+	st := open(t, postgres.Config{Schema: schema})
 	castFirst(t, st, newElection(), "another") // which stands when the other ballots have gone
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
@@ -139,67 +107,69 @@ func TestFenceInEachIsolationLevel(t *testing.T) {
 	}
 }
 
-// TestFrozenInATransaction: a leader that stands still before COMMIT holds the lock that the end of its session needs.
-// The server ends the transaction after a quarter of the TTL, and the write is not carried out.
+// A leader that stands still before COMMIT holds the lock that the end of its session needs. The server ends the
+// transaction after a quarter of the TTL, and the write is not carried out.
 func TestFrozenInATransaction(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	db := connect(t, srv, nil)
-	election, network := newElection(), conformance.NewNetwork()
-	old := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), Dial: network.Dial}), election, "old")
-	next := cast(t, open(t, postgres.Config{Addresses: srv.Addrs()}), election, "next")
-	stands, err := postgres.Fence(old)
-	require.NoError(t, err)
-	tx, err := db.Begin(soon(t))
-	require.NoError(t, err)
-	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
-	require.NoError(t, err)
+	tx, query, takenOver := freeze(t)
 	var idle string
 	require.NoError(t, tx.QueryRow(soon(t), "SHOW idle_in_transaction_session_timeout").Scan(&idle))
-	require.Equal(t, (ttl / 4).String(), idle)
-	_, err = tx.Exec(soon(t), "INSERT INTO data VALUES ('frozen', 'too late')")
+	require.Equal(t, "1500ms", idle)
+	_, err := tx.Exec(soon(t), "INSERT INTO data VALUES ('frozen', 'too late')")
 	require.NoError(t, err)
-	network.Cut()
-	require.NoError(t, next.Wait(soon(t)))
+	takenOver()
 	require.Error(t, tx.Commit(soon(t)), "a write was carried out after the next leader had taken over")
-	require.Equal(t, "0", srv.Query(t, "SELECT count(*) FROM data"))
-	network.Heal()
+	require.Equal(t, "0", query("SELECT count(*) FROM data"))
 }
 
-// TestFrozenInAnAnswer: a leader stands still while the server sends the rows of a query, more than the line holds.
+// A leader stands still while the server sends the rows of a query, more than the line holds.
 func TestFrozenInAnAnswer(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	db := connect(t, srv, nil)
-	election, network := newElection(), conformance.NewNetwork()
-	old := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), Dial: network.Dial}), election, "old")
-	next := cast(t, open(t, postgres.Config{Addresses: srv.Addrs()}), election, "next")
-	stands, err := postgres.Fence(old)
+	tx, _, takenOver := freeze(t)
+	rows, err := tx.Query(soon(t), "SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
 	require.NoError(t, err)
-	tx, err := db.Begin(soon(t))
+	takenOver()
+	rows.Close()
+	require.Error(t, tx.Commit(soon(t)))
+}
+
+// freeze begins a leader's transaction under the fence. takenOver cuts the leader's store off, and returns when the next
+// one leads.
+func freeze(t *testing.T) (tx pgx.Tx, query func(string) string, takenOver func()) {
+	schema, query := dataSchema(t)
+	election, network := newElection(), conformance.NewNetwork()
+	t.Cleanup(network.Heal)
+	old := castFirst(t, open(t, postgres.Config{Schema: schema, TTL: fenceTTL, Dial: network.Dial}), election, "old")
+	next := cast(t, open(t, postgres.Config{Schema: schema, TTL: fenceTTL}), election, "next")
+	return begin(t, schema, old), query, func() {
+		network.Cut()
+		require.NoError(t, next.Wait(soon(t)))
+	}
+}
+
+// begin begins a leader's transaction under the fence, on a connection of its own.
+func begin(t *testing.T, schema string, b store.Ballot) pgx.Tx {
+	t.Helper()
+	stands, err := postgres.Fence(b)
+	require.NoError(t, err)
+	tx, err := connect(t, schema, nil).Begin(soon(t))
 	require.NoError(t, err)
 	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
 	require.NoError(t, err)
-	rows, err := tx.Query(soon(t), "SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
-	require.NoError(t, err)
-	network.Cut()
-	require.NoError(t, next.Wait(soon(t)))
-	rows.Close()
-	require.Error(t, tx.Commit(soon(t)))
-	network.Heal()
+	return tx
 }
 
-// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter. After the transaction both timeouts
+// The timeout of the role stays if it is shorter. After the transaction both timeouts
 // are what they were.
 func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	db := connect(t, srv, nil)
-	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long, Schema: "elections"}), newElection(), "leader")
+	schema, _ := dataSchema(t)
+	db := connect(t, schema, nil)
+	b := castFirst(t, open(t, postgres.Config{Schema: schema}), newElection(), "leader")
 	stands, err := postgres.Fence(b)
 	require.NoError(t, err)
 	for _, c := range []struct{ before, inside, tcpBefore, tcpInside string }{
-		{"0", "5s", "0", "5000"}, {"300ms", "300ms", "300", "300"}, {"2min", "5s", "120000", "5000"},
+		{"0", "10s", "0", "10000"}, {"300ms", "300ms", "300", "300"}, {"2min", "10s", "120000", "10000"},
 	} {
 		for setting, before := range map[string]string{"idle_in_transaction_session_timeout": c.before, "tcp_user_timeout": c.tcpBefore} {
 			_, err := db.Exec(soon(t), "SET "+setting+" = '"+before+"'")
@@ -223,75 +193,82 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	}
 }
 
-// begin begins a leader's transaction with the fence, which the server does not end: as a statement that runs for long.
-func begin(t *testing.T, srv *testserver.Postgres, b store.Ballot) pgx.Tx {
-	stands, err := postgres.Fence(b)
-	require.NoError(t, err)
-	tx, err := connect(t, srv, nil).Begin(soon(t))
-	require.NoError(t, err)
-	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
-	require.NoError(t, err)
-	_, err = tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0")
-	require.NoError(t, err)
-	return tx
-}
-
-// TestFenceHoldsTheSuccessorAlone: while a leader's transaction is open, the ballot stays. It holds up no
-// acknowledgement, no request to resign, and no other transaction of the leader.
+// While a leader's transaction is open, the ballot stays. It holds up no acknowledgement, no request to resign, no other
+// transaction of the leader, and no renewal, also when the ballot is being given back.
 func TestFenceHoldsTheSuccessorAlone(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	st, election := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection()
+	schema, query := dataSchema(t)
+	st, election := open(t, postgres.Config{Schema: schema}), newElection()
 	old := castFirst(t, st, election, "old")
 	next := cast(t, st, election, "next")
-	tx := begin(t, srv, old)
+	tx := begin(t, schema, old)
+	_, err := tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0") // as a statement that runs for long
+	require.NoError(t, err)
 	acknowledge(t, old, "old")
 	require.NoError(t, st.RequestResignation(soon(t), election, old.Token()))
-	require.NoError(t, save(soon(t), connect(t, srv, nil), old, "other", "transaction"))
+	require.NoError(t, save(soon(t), connect(t, schema, nil), old, "other", "transaction"))
 
 	withdrawn, leads := make(chan error, 1), make(chan error, 1)
 	go func() { withdrawn <- old.Withdraw(context.Background()) }()
 	go func() { leads <- next.Wait(context.Background()) }()
-	eventually(t, func() bool {
-		return len(leads) > 0 || srv.Query(t, "SELECT 1 FROM pg_stat_activity WHERE pg_blocking_pids(pid) <> '{}' LIMIT 1") == "1"
-	}, "the end of the ballot waits for the transaction")
+	waits := fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))", tx.Conn().PgConn().PID())
+	eventually(t, func() bool { return len(leads) > 0 || query(waits) == "1" }, "the end of the ballot waits for the transaction")
+	renewed(t, next)
 	require.Empty(t, leads, "the next leader has taken over during the transaction")
-	_, err := tx.Exec(soon(t), "INSERT INTO data VALUES ('last', 'write')")
+	_, err = tx.Exec(soon(t), "INSERT INTO data VALUES ('last', 'write')")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(soon(t)))
 	require.NoError(t, receive(t, withdrawn, "the end of the ballot"))
 	require.NoError(t, receive(t, leads, "the next leader"))
-	require.Equal(t, "last\nother", srv.Query(t, "SELECT key FROM data ORDER BY key"))
+	require.Equal(t, "last\nother", query("SELECT key FROM data ORDER BY key"))
 }
 
-// TestFenceIsOfTheSession: after a copy of the data was brought back, the ballot of another session might have the
+// After a copy of the data was brought back, the ballot of another session might have the
 // token.
 func TestFenceIsOfTheSession(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "leader")
-	other := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "other")
-	srv.Query(t, fmt.Sprintf("UPDATE leadership.entry SET session = o.session FROM leadership.entry o WHERE entry.token = %d AND o.token = %d",
+	schema, query := dataSchema(t)
+	b := castFirst(t, open(t, postgres.Config{Schema: schema}), newElection(), "leader")
+	other := castFirst(t, open(t, postgres.Config{Schema: schema}), newElection(), "other")
+	query(fmt.Sprintf("UPDATE entry SET session = o.session FROM entry o WHERE entry.token = %d AND o.token = %d",
 		b.Token(), other.Token()))
-	require.ErrorIs(t, save(soon(t), connect(t, srv, nil), b, "key", "value"), store.ErrLost)
+	require.ErrorIs(t, save(soon(t), connect(t, schema, nil), b, "key", "value"), store.ErrLost)
 }
 
-// TestFenceHoldsNoRenewal: six leaders' transactions are open while the ballots are given back. The session is renewed
-// all the same.
-func TestFenceHoldsNoRenewal(t *testing.T) {
+// What an acknowledgement that comes during another transaction waits for, and its outcome.
+func TestAcknowledgeBesideATransaction(t *testing.T) {
 	t.Parallel()
-	srv := dataServer(t)
-	st := open(t, postgres.Config{Addresses: srv.Addrs()})
-	free := castFirst(t, st, newElection(), "free")
-	withdrawn := make(chan error, 6)
-	for range cap(withdrawn) {
-		b := castFirst(t, st, newElection(), "leader")
-		tx := begin(t, srv, b)
-		go func() { withdrawn <- b.Withdraw(context.Background()) }()
-		defer func() { require.NoError(t, receive(t, withdrawn, "the end of the ballot")) }()
-		defer tx.Rollback(context.Background())
-	}
-	for end := time.Now().Add(3 * ttl); time.Now().Before(end); time.Sleep(ttl / 20) {
-		require.NoError(t, free.Err(), "the session was lost behind the transactions")
+	for other, c := range map[string]struct {
+		sql     string
+		waits   bool
+		outcome string
+	}{
+		"the end of the session":        {"DELETE FROM session WHERE id = '%s' AND %d > 0", true, "over"},
+		"the end of the ballot":         {"DELETE FROM entry WHERE session = '%s' AND token = %d", true, "gone"},
+		"a later acknowledgement":       {"SELECT acknowledge('%s', %d, 100, 'later')", true, "late"},
+		"a transaction under the fence": {"SELECT fence('%s', %d)", false, "done"},
+	} {
+		t.Run(other, func(t *testing.T) {
+			t.Parallel()
+			schema, query := ownSchema(t)
+			b := castFirst(t, open(t, postgres.Config{Schema: schema}), newElection(), "leader")
+			stands, err := postgres.Fence(b)
+			require.NoError(t, err)
+			db, outcome := connect(t, schema, nil), make(chan string, 1)
+			tx, err := connect(t, schema, nil).Begin(soon(t))
+			require.NoError(t, err)
+			_, err = tx.Exec(soon(t), fmt.Sprintf(c.sql, stands.Args...))
+			require.NoError(t, err)
+			go func() {
+				var said string
+				_ = db.QueryRow(soon(t), "SELECT outcome FROM acknowledge($1, $2, 99, '')", stands.Args...).Scan(&said)
+				outcome <- said
+			}()
+			waits := fmt.Sprintf("SELECT %d = ANY (pg_blocking_pids(%d))", tx.Conn().PgConn().PID(), db.PgConn().PID())
+			eventually(t, func() bool { return len(outcome) > 0 || query(waits) == "t" }, "the acknowledgement waits or is answered")
+			require.Equal(t, c.waits, len(outcome) == 0)
+			require.NoError(t, tx.Commit(soon(t)))
+			require.Equal(t, c.outcome, receive(t, outcome, "the answer"))
+		})
 	}
 }

@@ -1,8 +1,13 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,14 +15,16 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/postgres"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
 const (
-	// ttl is the TTL of most tests.
-	ttl = 3 * time.Second
-	// long is one that a test uses where losing the session to a slow machine would spoil it.
-	long = 20 * time.Second
+	// ttl is the TTL of tests that wait for its end.
+	ttl = 5 * time.Second
+	// long is the TTL of all others, so that a machine that stands still for some seconds spoils none.
+	long = 40 * time.Second
 )
 
 // The names under which these tests use what package storetest has for the tests of all stores.
@@ -43,11 +50,11 @@ func receive[T any](t testing.TB, ch <-chan T, what string, args ...any) T {
 	return storetest.Receive(t, ch, what, args...)
 }
 
-// open opens a store that the end of the test closes. The defaults are ttl, the superuser and the shared server.
+// open opens a store that the end of the test closes. The defaults are long, the superuser and the shared server.
 func open(t testing.TB, config postgres.Config) *postgres.Store {
 	t.Helper()
 	if config.TTL == 0 {
-		config.TTL = ttl
+		config.TTL = long
 	}
 	if config.Addresses == nil {
 		config.Addresses = sharedServer(t).Addrs()
@@ -65,6 +72,96 @@ func open(t testing.TB, config postgres.Config) *postgres.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
+}
+
+// newSchema returns the name of a schema that no other test uses, and what runs SQL in it, if it exists, on the shared
+// server: what is of the schema is named without it. Rows are returned as psql -At prints them.
+func newSchema(t *testing.T) (name string, query func(sql string) string) {
+	t.Helper()
+	name = strings.ReplaceAll(newElection(), " ", "_")
+	conn := dial(t, name)
+	return name, func(sql string) string {
+		t.Helper()
+		text, err := rows(soon(t), conn, sql)
+		require.NoError(t, err, sql)
+		return text
+	}
+}
+
+// ownSchema creates a schema of the test's own, as newSchema names it.
+func ownSchema(t *testing.T) (name string, query func(sql string) string) {
+	t.Helper()
+	name, query = newSchema(t)
+	query(schemaSQL(t, name))
+	return name, query
+}
+
+// dataSchema is ownSchema with a table for the data of leaders.
+func dataSchema(t *testing.T) (name string, query func(sql string) string) {
+	t.Helper()
+	name, query = ownSchema(t)
+	query("CREATE TABLE data (key text PRIMARY KEY, value text)")
+	return name, query
+}
+
+func schemaSQL(t testing.TB, name string) string {
+	t.Helper()
+	sql, err := postgres.Schema(name)
+	require.NoError(t, err)
+	return sql
+}
+
+// dsn returns the URL of a schema of the shared server.
+func dsn(t *testing.T, schema string) string {
+	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&search_path=%s", testserver.PostgresUser, sharedServer(t).Addrs()[0], schema)
+}
+
+// dial connects to a schema of the shared server.
+func dial(t *testing.T, schema string) *pgconn.PgConn {
+	t.Helper()
+	conn, err := pgconn.Connect(soon(t), dsn(t, schema))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	return conn
+}
+
+// connect is dial by the client of a program, over a network.
+func connect(t *testing.T, schema string, network func(context.Context, string, string) (net.Conn, error)) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn(t, schema))
+	require.NoError(t, err)
+	if network != nil {
+		config.DialFunc = network
+	}
+	db, err := pgx.ConnectConfig(soon(t), config)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = db.PgConn().Conn().Close()
+		_ = db.Close(context.Background())
+		<-db.PgConn().CleanupDone()
+	})
+	return db
+}
+
+// rows runs SQL, in one transaction.
+func rows(ctx context.Context, conn *pgconn.PgConn, sql string) (string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	var lines []string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			lines = append(lines, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return strings.Join(lines, "\n"), err
+}
+
+// code returns the SQLSTATE of an error.
+func code(err error) string {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return ""
 }
 
 // requireLeader waits until a store has been told that an election has a leader with this value.

@@ -8,13 +8,21 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 )
 
+// every is for hours to spare: the rounds of TestCandidatesAtOnce, the late writes of TestFence and the terms of TestBloat
+// are many more.
+var every = flag.Bool("every", false, "do everything as often as `make long` does")
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "6"); err != nil { // most of them wait most of the time
+	if err := flag.Set("test.parallel", "16"); err != nil { // most of them wait most of the time
 		panic(err)
 	}
 	storetest.Main(m)
 }
 
-// sharedServer returns the server that the tests share which do it no harm.
-var sharedServer = storetest.Shared(testserver.StartPostgres, testserver.PostgresConfig{})
+var (
+	// sharedServer returns the server that most tests share. Each has a schema of its own there.
+	sharedServer = storetest.Shared(testserver.StartPostgres, testserver.PostgresConfig{Extra: map[string]string{"max_connections": "600"}})
+	// sharedWithoutVacuum returns another one.
+	sharedWithoutVacuum = storetest.Shared(testserver.StartPostgres, testserver.PostgresConfig{Extra: map[string]string{"autovacuum": "off"}})
+)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"testing"
@@ -21,6 +22,8 @@ type Fenced struct {
 	// Late is Write by another client, which is connected over Line.
 	Late func(ctx context.Context, b store.Ballot, key, value string) error
 	Line *Line
+	// Writes is how many writes of the frozen leader arrive late; 100 by default.
+	Writes int
 	// Read returns what is at a key.
 	Read func(key string) string
 	// Remove removes a ballot as an operator does.
@@ -67,9 +70,6 @@ func (f Fenced) WritesAreFenced(t *testing.T) {
 	}
 }
 
-// lateWrites is how many writes of the frozen leader arrive late.
-const lateWrites = 100
-
 // LateWritesAreRefused checks that the service refuses the writes of a frozen leader that arrive when its successors lead
 // and have written. The leader leads many elections. It sends a write in each, and the line holds them back. Then its store
 // is cut off until the session ends.
@@ -81,7 +81,7 @@ func (f Fenced) LateWritesAreRefused(t *testing.T) {
 	}
 	network := conformance.NewNetwork()
 	oldStore, nextStore := f.Open(network.Dial), f.Open(nil)
-	elections := make([]*election, lateWrites)
+	elections := make([]*election, cmp.Or(f.Writes, 100))
 	send := func(e *election, value string) {
 		go func() { e.late <- f.Late(Soon(t), e.old, e.key, value) }()
 	}

@@ -301,7 +301,9 @@ func TestLinkFails(t *testing.T) {
 
 // No notification comes through: that looks like a pooler. A notification of another program is none of the driver's.
 func TestNotificationsDoNotCome(t *testing.T) {
-	for ttl, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Second, 8 * time.Second: 8 * time.Second, 24 * time.Second: 10 * time.Second} {
+	for ttl, wait := range map[time.Duration]time.Duration{
+		time.Second: 5 * time.Second, 8 * time.Second: 8 * time.Second, 24 * time.Second: 10 * time.Second, 10 * time.Minute: 10 * time.Second,
+	} {
 		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
 			f.mute = true
 			go func() {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
@@ -117,8 +116,7 @@ func TestRenewedMeanwhile(t *testing.T) {
 func TestInstallAtOnce(t *testing.T) {
 	t.Parallel()
 	name := strings.ReplaceAll(newElection(), " ", "_")
-	sql, err := postgres.Schema(name)
-	require.NoError(t, err)
+	sql := schemaSQL(t, name)
 	var conns []*pgconn.PgConn
 	for range 8 {
 		conns = append(conns, dial(t, name))

@@ -54,7 +54,7 @@ func TestNewLeaderCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 func TestNewLeaderCallbacksAreNotCalledWithoutALeader(t *testing.T) {
 	virtual(t, func(w *world) {
 		first, second := w.lead(w.open(), "first"), w.candidate(w.open(), "second", nil)
-		waiting := async(func() error { _, err := second.Campaign(background); return err })
+		waiting := campaigning(background, second)
 		synctest.Wait()
 		c := w.candidate(w.open(), "a", nil)
 		var happened diary

@@ -349,7 +349,7 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 			},
 			TermEnded: func(string, uint64, error) { ended.Store(true) },
 		}})
-		result := async(func() error { _, err := c.Campaign(background); return err })
+		result := campaigning(background, c)
 		synctest.Wait()
 		require.Empty(w, w.ballots())
 		c.Stop()

@@ -115,7 +115,7 @@ func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
 		term := w.campaign(a)
-		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		waiting := campaigning(background, b)
 		require.True(w, pending(waiting))
 		a.Stop()
 		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrStopped)

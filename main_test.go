@@ -128,6 +128,19 @@ func (w *world) campaign(c *leadership.Candidate) *leadership.Term {
 	return term
 }
 
+// elected returns the term of a candidate "a" with a store of its own.
+func (w *world) elected() (*memory.Store, *leadership.Candidate, *leadership.Term) {
+	w.Helper()
+	st := w.open()
+	c := w.candidate(st, "a", nil)
+	return st, c, w.campaign(c)
+}
+
+// campaigning is Campaign in the background.
+func campaigning(ctx context.Context, c *leadership.Candidate) <-chan error {
+	return async(func() error { _, err := c.Campaign(ctx); return err })
+}
+
 // lead makes another process the acknowledged leader and returns its term.
 func (w *world) lead(st store.Store, value string) *leadership.Term {
 	w.Helper()

@@ -55,7 +55,7 @@ func TestCampaignEnds(t *testing.T) {
 			b := w.candidate(w.open(), "b", nil)
 			ctx, cancel := context.WithCancelCause(background)
 			defer cancel(nil)
-			waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+			waiting := campaigning(ctx, b)
 			require.True(w, pending(waiting))
 			test.end(w, b, cancel)
 			require.ErrorIs(w, <-waiting, test.want)
@@ -80,7 +80,7 @@ func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
 		st := w.open()
 		b := w.candidate(st, "b", nil)
 		ctx, cancel := context.WithCancelCause(background)
-		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+		waiting := campaigning(ctx, b)
 		w.at(time.Second)
 		st.Faults().Cut()
 		cancel(errChangedMind)
@@ -139,7 +139,7 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 	}
 	virtualRun(t, "until it is confirmed", func(w *world) {
 		c, b := setUp(w)
-		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		waiting := campaigning(background, c)
 		w.at(time.Second)
 		b.lease.Renew(store.Now(), -time.Second) // too late to count
 		require.True(w, pending(waiting))
@@ -150,7 +150,7 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 	})
 	virtualRun(t, "or the ballot is lost", func(w *world) {
 		c, b := setUp(w)
-		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		waiting := campaigning(background, c)
 		require.True(w, pending(waiting))
 		close(b.lost)
 		require.ErrorIs(w, <-waiting, leadership.ErrLost)

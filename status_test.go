@@ -122,9 +122,7 @@ func TestStatusWithoutAnyEvent(t *testing.T) {
 // A candidate of Campaign winds down until its caller gives the ballot back.
 func TestStatusOfCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
+		st, c, term := w.elected()
 		require.NoError(w, st.RequestResignation(background, election, term.Token()))
 		w.at(time.Second)
 		require.True(w, w.is(c, leadership.WindingDown, 0).Requested)

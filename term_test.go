@@ -17,8 +17,7 @@ import (
 
 func TestTermDeadlineMovesWithRenewals(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		term := w.campaign(w.candidate(st, "a", nil))
+		st, _, term := w.elected()
 		is := func(deadline, remaining time.Duration) {
 			w.Helper()
 			require.Equal(w, w.began.Add(deadline), term.Deadline())
@@ -88,9 +87,7 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 
 func TestTermWithdrawEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
+		st, c, term := w.elected()
 		st.Faults().Cut()
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
@@ -107,8 +104,7 @@ func TestTermWithdrawEndsWithItsContext(t *testing.T) {
 // Resign returns an error if it could not confirm that the ballot was removed. So does a second call.
 func TestTermWithdrawAgainAfterItFailed(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		term := w.campaign(w.candidate(st, "a", nil))
+		st, _, term := w.elected()
 		st.Faults().Cut()
 		for range 2 {
 			ctx, cancel := context.WithTimeout(background, time.Second)
@@ -122,8 +118,7 @@ func TestTermWithdrawAgainAfterItFailed(t *testing.T) {
 
 func TestTermWithdrawAgainSendsNothing(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		term := w.campaign(w.candidate(st, "a", nil))
+		st, _, term := w.elected()
 		require.NoError(w, term.Withdraw(background))
 		synctest.Wait() // its watches have gone
 		sent := st.Faults().Requests()
@@ -181,7 +176,7 @@ func TestTermKeepsItsBallotUntilItIsGivenBack(t *testing.T) {
 		fake := changing(w.open(), func(b *fakeBallot) { b.lease = store.NewLease(); b.lease.Renew(store.Now(), valid) })
 		a, b := w.candidate(fake, "a", nil), w.candidate(w.open(), "b", nil)
 		term := w.campaign(a)
-		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		waiting := campaigning(background, b)
 		<-term.Context().Done() // the fake lease ended; the session below is renewed
 		w.at(10 * ttl)
 		require.True(w, pending(waiting))
@@ -245,9 +240,7 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 
 func TestAcknowledgeEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
+		st, c, term := w.elected()
 		st.Faults().Cut()
 		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
 		defer cancel()

@@ -2,6 +2,7 @@ package all_test
 
 import (
 	"context"
+	"errors"
 	"path"
 	"strings"
 	"testing"
@@ -9,9 +10,14 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/go-leadership/leadership/store/memory"
+	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,6 +26,7 @@ import (
 // The range of the TTL. A TTL that no server grants is refused when the store is opened; one that this server does not
 // grant, by Cast. In both cases a permanent error names the option, the value and the limit.
 func TestTTLRanges(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind, ttl string
 		atOpen    bool
@@ -60,6 +67,7 @@ func TestTTLRanges(t *testing.T) {
 // its successor is first; how long that takes differs. The times are logged and not checked, since the machine might be
 // busy.
 func TestSuccessorLeadsAfterTheLease(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind       string
 		ttl, bound time.Duration
@@ -98,6 +106,7 @@ func TestSuccessorLeadsAfterTheLease(t *testing.T) {
 // An operator ends the session, or deletes the ballot. The holder notices at once, not with the next renewal, and casts
 // a new ballot.
 func TestEndsEarly(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind    string
 		ttl     time.Duration
@@ -134,14 +143,16 @@ func TestEndsEarly(t *testing.T) {
 					ballot = e
 				}
 			}
-			began := time.Now()
+			meter, began := stall.Watch(t), time.Now()
 			if c.session {
 				o.end(t, ballot.session)
 			} else {
 				o.remove(t, ballot.path)
 			}
 			lost(t, leader)
-			require.Less(t, time.Since(began), c.ttl/6, "it waited for a renewal")
+			if c.ttl != 9*time.Second { // with a check the session is renewed sooner than that
+				require.Less(t, time.Since(began), c.ttl/6+meter.Stalled(), "it waited for a renewal; %v", meter)
+			}
 			if c.session {
 				lost(t, other)
 				for _, term := range terms {
@@ -158,18 +169,18 @@ func TestEndsEarly(t *testing.T) {
 		})
 	}
 	t.Run("memory session", func(t *testing.T) {
-		st := open(t, on(t, "memory", "ttl=30s"), nil)
+		t.Parallel()
+		st := open(t, on(t, "memory", "ttl=1h"), nil)
 		leader, _ := lead(t, st, newElection(), "leader")
-		began := time.Now()
 		st.(*memory.Store).Faults().Expire()
 		lost(t, leader)
-		require.Less(t, time.Since(began), 5*time.Second)
 	})
 }
 
 // Where clients in any language find the acknowledged value, byte by byte: the path follows from the election's name.
 // The token is the service's index of the ballot's creation, the revision that of the acknowledgement.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	const value = "db2:4567\x00\xff é\n"
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind, func(t *testing.T) {
@@ -198,6 +209,7 @@ func TestPlaces(t *testing.T) {
 // Followers see a value that another client has written at the acknowledgement's key; on Consul only if a session holds
 // the key.
 func TestForeignValueAtTheAcknowledgement(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -224,6 +236,7 @@ func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 
 // ZooKeeper's nodes of an election stay after its candidates have gone. Clearing the election removes them.
 func TestNodesStayUntilCleared(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	st := open(t, on(t, "zookeeper", "ttl=10s"), nil)
 	lead(t, st, election, "own")
@@ -250,4 +263,96 @@ func ballotsOf(kind, election string) string {
 		return "/_zkelection/" + strings.ReplaceAll(election, "/", "__")
 	}
 	return "leadership/" + election + "/_ballots"
+}
+
+// A server's data are replaced by an earlier copy. A candidate that has led since refuses tokens that are not higher
+// than its last, and leads again once they have caught up. For etcd see TestRestored of its package.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	type server interface {
+		Addrs() []string
+		Member(i int) *testserver.Member
+	}
+	for kind, start := range map[string]func(t *testing.T) server{
+		"zookeeper": func(t *testing.T) server { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
+		"consul":    func(t *testing.T) server { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			srv := start(t)
+			member := srv.Member(0)
+			change := func(data func() error) {
+				require.NoError(t, member.Stop())
+				require.NoError(t, data())
+				require.NoError(t, member.Start(soon(t)))
+			}
+			change(member.SaveData)
+			o := newOperator(t, kind, srv.Addrs()[0])
+			for range 100 {
+				o.write(t)
+			}
+
+			st := open(t, kind+"://"+srv.Addrs()[0]+"/?ttl=2s", nil)
+			refused, terms := make(chan struct{}, 1), make(chan uint64, 100)
+			c, err := leadership.NewCandidate(st, newElection(), "own", &leadership.Options{Hooks: &leadership.Hooks{
+				Error: func(_ string, err error, _ time.Duration) {
+					if errors.Is(err, leadership.ErrTokenRegressed) {
+						select {
+						case refused <- struct{}{}:
+						default:
+						}
+					}
+				},
+			}})
+			require.NoError(t, err)
+			ended := make(chan error, 1)
+			go func() {
+				ended <- c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
+					terms <- term.Token()
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			defer func() { c.Stop(); require.NoError(t, <-ended) }()
+			first := storetest.Receive(t, terms, "the first term")
+
+			change(member.RestoreData)
+			select {
+			case <-refused:
+			case token := <-terms:
+				require.FailNow(t, "it leads", "with token %d after %d", token, first)
+			case <-soon(t).Done():
+				require.FailNow(t, "no token was refused")
+			}
+			require.False(t, c.IsLeader())
+			o = newOperator(t, kind, srv.Addrs()[0])
+			for range 200 {
+				o.write(t)
+			}
+			require.Greater(t, storetest.Receive(t, terms, "the next term"), first)
+		})
+	}
+}
+
+// Each fence takes the ballots of its own store alone.
+func TestFencesTakeTheirOwnBallots(t *testing.T) {
+	t.Parallel()
+	fences := map[string]func(store.Ballot) error{
+		"zookeeper": func(b store.Ballot) error { _, err := zookeeper.Fence(b); return err },
+		"etcd":      func(b store.Ballot) error { _, err := etcd.Fence(b); return err },
+		"consul":    func(b store.Ballot) error { _, err := consul.Fence(b); return err },
+	}
+	ballots := map[string]store.Ballot{"nil": nil}
+	for _, kind := range kinds {
+		ballots[kind], _ = lead(t, open(t, on(t, kind, "ttl=10s"), nil), newElection(), "own")
+	}
+	for of, fence := range fences {
+		for kind, b := range ballots {
+			if err := fence(b); kind == of {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, errors.ErrUnsupported, "%s.Fence of a ballot of %s", of, kind)
+			}
+		}
+	}
 }

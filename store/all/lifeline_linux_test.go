@@ -18,16 +18,18 @@ import (
 // A waiter leads as soon as the leader's process is dead, however it dies, and long before the TTL, with a lifeline of
 // the machine and with one of the program's own.
 func TestLifeline(t *testing.T) {
-	for _, url := range lifelineURLs(t) {
-		for _, place := range []string{storetest.ServeLifeline(t), "self"} {
-			t.Log(url, place, storetest.Lifeline(t, url, place))
-		}
+	t.Parallel()
+	for _, c := range []struct{ kind, ttl string }{
+		{"zookeeper", "ttl=10s"},                                         // the server grants no more
+		{"etcd", "ttl=20s"}, {"consul", "ttl=20s"}, {"consul", "ttl=9s"}, // with a check
+	} {
+		t.Run(c.kind+" "+c.ttl, func(t *testing.T) {
+			t.Parallel()
+			for _, place := range []string{storetest.ServeLifeline(t), "self"} {
+				t.Log(place, storetest.Lifeline(t, on(t, c.kind, c.ttl), place))
+			}
+		})
 	}
-}
-
-// lifelineURLs are those of the stores that a lifeline is for. Consul has a session with a check too.
-func lifelineURLs(t *testing.T) []string {
-	return []string{on(t, "zookeeper", "ttl=10s"), on(t, "etcd", "ttl=10s"), on(t, "consul", "ttl=10s"), on(t, "consul", "ttl=9s")}
 }
 
 // With users, ACLs and TLS, a lifeline needs no more than a candidate does.
@@ -36,18 +38,18 @@ func TestLifelineWithCredentials(t *testing.T) {
 		server := testserver.NewEtcd(t, testserver.EtcdConfig{TLS: testserver.ServerTLS, Auth: true})
 		require.NoError(t, server.AddUser(soon(t), "ann", "secret", "prod/"))
 		t.Setenv("ETCD_PASSWORD", "secret")
-		storetest.Lifeline(t, "etcd+tls://ann@"+server.Addrs()[0]+"/prod?ttl=10s&passwordenv=ETCD_PASSWORD&cacert="+server.CACert, storetest.ServeLifeline(t))
+		storetest.Lifeline(t, "etcd+tls://ann@"+server.Addrs()[0]+"/prod?ttl=20s&passwordenv=ETCD_PASSWORD&cacert="+server.CACert, storetest.ServeLifeline(t))
 	})
 	t.Run("etcd, mutual TLS", func(t *testing.T) {
 		server := testserver.NewEtcd(t, testserver.EtcdConfig{TLS: testserver.MutualTLS})
-		storetest.Lifeline(t, "etcd+tls://"+server.Addrs()[0]+"/?ttl=10s&cacert="+server.CACert+"&cert="+server.ClientCert+"&key="+server.ClientKey, "self")
+		storetest.Lifeline(t, "etcd+tls://"+server.Addrs()[0]+"/?ttl=20s&cacert="+server.CACert+"&cert="+server.ClientCert+"&key="+server.ClientKey, "self")
 	})
 	t.Run("consul", func(t *testing.T) {
 		server := testserver.NewConsul(t, testserver.ConsulConfig{TLS: testserver.MutualTLS, ACL: true})
 		token, err := server.CreateToken(soon(t), `key_prefix "prod/" { policy = "write" } session_prefix "" { policy = "write" } service "leadership" { policy = "write" }`)
 		require.NoError(t, err)
 		t.Setenv("CONSUL_TOKEN", token)
-		for _, ttl := range []string{"10s", "9s"} {
+		for _, ttl := range []string{"20s", "9s"} {
 			storetest.Lifeline(t, "consul+tls://"+server.Addrs()[0]+"/prod?passwordenv=CONSUL_TOKEN&cacert="+server.CACert+"&cert="+server.ClientCert+"&key="+server.ClientKey+"&ttl="+ttl, storetest.ServeLifeline(t))
 		}
 	})

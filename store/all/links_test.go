@@ -30,6 +30,7 @@ func links(t *testing.T, packages ...string) []string {
 
 // A program that imports the root package and one store links that store's client and no other.
 func TestProgramLinksOneClient(t *testing.T) {
+	t.Parallel()
 	for name, own := range clients {
 		t.Run(name, func(t *testing.T) {
 			linked := links(t, module, module+"/store/"+name)
@@ -50,6 +51,7 @@ func TestProgramLinksOneClient(t *testing.T) {
 
 // The root package, the contract, and the stores in memory and in a directory link nothing but the standard library.
 func TestCoreLinksTheStandardLibraryAlone(t *testing.T) {
+	t.Parallel()
 	for _, linked := range links(t, module, module+"/store", module+"/store/memory", module+"/store/file", module+"/status", module+"/internal/serve") {
 		domain, _, _ := strings.Cut(linked, "/")
 		if strings.Contains(domain, ".") {
@@ -68,6 +70,7 @@ var (
 // A program that imports the library links nothing that contrib alone needs, and its go.mod requires nothing of that
 // for the library's sake.
 func TestImportersDoNotPayForExporters(t *testing.T) {
+	t.Parallel()
 	unpaid := func(path string, among []string) {
 		t.Helper()
 		for _, other := range among {
@@ -103,6 +106,7 @@ func TestImportersDoNotPayForExporters(t *testing.T) {
 
 // All registers every store.
 func TestAllLinksEveryClient(t *testing.T) {
+	t.Parallel()
 	linked := links(t, module+"/store/all")
 	for name, client := range clients {
 		require.Contains(t, linked, module+"/store/"+name)

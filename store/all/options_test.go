@@ -6,13 +6,19 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
+	_ "github.com/go-leadership/leadership/store/all"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,6 +27,7 @@ const secret = "s3cret/: @"
 // An option has the same meaning in all stores that have it. Its wrong values are refused in the same way, before
 // anything is sent.
 func TestOptionsAreRefusedAlike(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
 	for _, kind := range kinds {
@@ -90,6 +97,9 @@ func TestOptionsAreAccepted(t *testing.T) {
 		user := map[string]string{"zookeeper": "ann@", "etcd": "ann@"}[kind]
 		for _, from := range []string{"passwordenv=STORE_ALL_PASSWORD", "passwordfile=" + password} {
 			raw := kind + "://" + user + address(t, kind) + "/?ttl=9s&grace=2s&" + from
+			if kind == "zookeeper" { // where no other user stands
+				raw += "&root=/options"
+			}
 			cast(t, open(t, raw, nil), newElection(), "own")
 			raw = kind + "+tls://" + user + "h/?ttl=9s&grace=2s&cacert=" + cert + "&cert=" + cert + "&key=" + key +
 				"&servername=name&" + from
@@ -106,6 +116,7 @@ func TestOptionsAreAccepted(t *testing.T) {
 // The lease lasts for the TTL less the grace, from when a renewal was sent. ZooKeeper counts from the renewal before,
 // which was sent TTL/6 earlier, except at first.
 func TestTTLAndGrace(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -146,4 +157,33 @@ func certificate(t *testing.T) (cert, key string) {
 		return path
 	}
 	return file("cert.pem", "CERTIFICATE", der), file("key.pem", "PRIVATE KEY", pkcs8)
+}
+
+// A store, its settings and its parts never show the password when they are printed.
+func TestPrintedWithoutPassword(t *testing.T) {
+	t.Parallel()
+	const password = "hUnter2"
+	things := []any{
+		zookeeper.Config{User: "u", Password: password, Servers: []string{"u:" + password + "@h"}},
+		etcd.Config{User: "u", Password: password, Endpoints: []string{"u:" + password + "@h"}},
+		consul.Config{Token: password, Addresses: []string{"u:" + password + "@h"}},
+	}
+	for _, url := range []string{"zookeeper://u:" + password + "@127.0.0.1", "etcd://u:" + password + "@127.0.0.1", "consul://:" + password + "@127.0.0.1"} {
+		st, err := store.Open(t.Context(), url, nil)
+		require.NoError(t, err)
+		defer st.Close()
+		c, err := leadership.NewCandidate(st, "election", "value", nil)
+		require.NoError(t, err)
+		f, err := leadership.NewFollower(st, "election", nil)
+		require.NoError(t, err)
+		things = append(things, st, c, f)
+	}
+	for _, thing := range things {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			printed := fmt.Sprintf(verb, thing)
+			require.NotContains(t, printed, password, "%s of %T", verb, thing)
+			require.NotContains(t, printed, fmt.Sprintf("%x", password), "%s of %T", verb, thing)
+			require.NotContains(t, fmt.Sprintf(verb, []any{thing}), password)
+		}
+	}
 }

@@ -21,15 +21,16 @@ var switchovers = flag.Int("switchovers", 20, "how often TestSwitchOver switches
 
 // On each store, the leadership moves to a waiter at any position: the target leads, no other in between, and never two.
 func TestSwitchOver(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"zookeeper", "etcd", "consul", "file", "memory"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			raw := "memory://switchover?ttl=10s" // no session is lost on a busy machine
+			raw := on(t, kind, "ttl=1m") // no session is lost on a busy machine
 			switch kind {
 			case "file":
-				raw = "file://" + t.TempDir() + "/store?ttl=10s"
-			case "zookeeper", "etcd", "consul":
-				raw = on(t, kind, "ttl=10s")
+				raw = "file://" + t.TempDir() + "/store?ttl=1m"
+			case "zookeeper":
+				raw = on(t, kind, "ttl=10s") // the server grants no more
 			}
 			election := newElection()
 			var mu sync.Mutex

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/stretchr/testify/require"
 )
@@ -32,6 +33,7 @@ func ServeLifeline(t testing.TB) (path string) {
 // in line must lead long before the TTL of the URL is over. It returns how long that took, in order.
 func Lifeline(t *testing.T, url, place string) (took []time.Duration) {
 	t.Helper()
+	meter := stall.Watch(t)
 	for _, die := range []func(*process) error{
 		func(p *process) error { return p.Process.Kill() },
 		func(p *process) error { return p.Process.Signal(syscall.SIGTERM) },
@@ -46,7 +48,7 @@ func Lifeline(t *testing.T, url, place string) (took []time.Duration) {
 		began := time.Now()
 		require.NoError(t, rival.Wait(Soon(t)))
 		took = append(took, time.Since(began))
-		require.Less(t, took[len(took)-1], rivals.TTL()/2)
+		require.Less(t, took[len(took)-1], rivals.TTL()/2+meter.Stalled(), "%v", meter)
 		require.NoError(t, rival.Withdraw(Soon(t)))
 	}
 	slices.Sort(took)

@@ -206,7 +206,7 @@ func (f *flawed) watch(key string, tell engine.Tell, begin func(engine.Tell) (en
 	switch f.flaw {
 	case "holds a lock during a request":
 		f.locked <- struct{}{}
-		defer func() { <-f.locked }()
+		defer time.AfterFunc(1, func() { <-f.locked }) // when it is known that the call has returned
 	case "shares a read that is under way":
 		f.mu.Lock()
 		under := f.shared[key]

@@ -268,7 +268,7 @@ func TestWhatEndsTheRest(t *testing.T) {
 			Deadline:     func(*supervisor) {},
 			GuardianDied: func(v *supervisor) { _ = v.call(func() error { return unix.Kill(v.guardian, unix.SIGKILL) }) },
 		} {
-			t.Run(string(cause), func(t *testing.T) {
+			test := func(t *testing.T) {
 				c := shell(m, `setsid sleep 1000 & exit 0`)
 				c.StopTimeout, c.WaitAll = time.Second, true
 				lease := lasts(long)
@@ -283,6 +283,13 @@ func TestWhatEndsTheRest(t *testing.T) {
 				}
 				end(v)
 				require.Equal(t, Result{Cause: cause}, p.Wait())
+			}
+			t.Run(string(cause), func(t *testing.T) {
+				if cause == Deadline {
+					apart(t, test)
+				} else {
+					test(t)
+				}
 			})
 		}
 	})

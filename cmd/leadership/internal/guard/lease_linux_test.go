@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +31,7 @@ func TestRenewalWhileStopping(t *testing.T) {
 		require.Eventually(t, func() (taken bool) {
 			_ = v.call(func() error { taken = v.kill > now().add(long); return nil })
 			return taken
-		}, long/3, time.Millisecond, "the guardian did not take the renewal")
+		}, long/2, time.Millisecond, "the guardian did not take the renewal")
 		require.NoError(t, os.WriteFile(renewed, nil, 0o600))
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 	})
@@ -91,48 +92,53 @@ func TestSlowStart(t *testing.T) {
 			}
 			for _, fate := range fates {
 				t.Run(who+" "+fate, func(t *testing.T) {
-					r, w, err := os.Pipe()
-					require.NoError(t, err)
-					defer r.Close()
-					c := shell(m, "echo >&3; exec sleep 1000")
-					c.TTL, c.StopTimeout, c.Files = 20*time.Second, time.Second, []*os.File{w}
-					ends := now().add(4 * time.Second) // TERM would be sent after 1 s, KILL after 2 s
-					runs := now().add(map[string]time.Duration{
-						"renewed": 1200 * time.Millisecond, "not renewed": 2800 * time.Millisecond, "lost": time.Minute,
-					}[fate])
-					c.Env = append(os.Environ(), "LEADERSHIP_TEST_SLOW="+who+" "+strconv.FormatInt(int64(runs), 10))
-					looks := 0
-					p, err := Start(c, func() time.Duration {
-						switch looks++; {
-						case looks > 5 && fate == "renewed":
-							return c.TTL
-						case looks > 5 && fate == "lost":
-							return 0
-						}
-						return ends.sub(now())
-					})
-					require.NoError(t, w.Close())
-					_, ran := r.Read(make([]byte, 1))
-					if err == nil {
-						p.Kill()
-						p.Wait()
-					}
-					if fate == "renewed" {
-						require.NoError(t, err)
-						require.NoError(t, ran)
-						return
-					}
-					require.ErrorIs(t, err, ErrLate)
-					require.ErrorIs(t, ran, io.EOF, "the command ran")
-					end := ends
-					if fate == "lost" { // Start returns before the guardian would be killed for its silence
-						end = ends.add(-2 * time.Second)
-					}
-					require.Less(t, now(), end, "Start has returned late")
+					apart(t, func(t *testing.T) { slowStart(t, m, who, fate) })
 				})
 			}
 		}
 	})
+}
+
+func slowStart(t *testing.T, m Mode, who, fate string) {
+	meter := stall.Watch(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	c := shell(m, "echo >&3; exec sleep 1000")
+	c.TTL, c.StopTimeout, c.Files = 20*time.Second, time.Second, []*os.File{w}
+	ends := now().add(8 * time.Second) // TERM would be sent after 5 s, KILL after 6 s
+	runs := now().add(map[string]time.Duration{
+		"renewed": 5200 * time.Millisecond, "not renewed": 6800 * time.Millisecond, "lost": time.Minute,
+	}[fate])
+	c.Env = append(os.Environ(), "LEADERSHIP_TEST_SLOW="+who+" "+strconv.FormatInt(int64(runs), 10))
+	asked := 0
+	p, err := Start(c, func() time.Duration {
+		switch asked++; {
+		case asked > 5 && fate == "renewed":
+			return c.TTL
+		case asked > 5 && fate == "lost":
+			return 0
+		}
+		return ends.sub(now())
+	})
+	returned, stalled := now(), meter.Stalled()
+	require.NoError(t, w.Close())
+	_, ran := r.Read(make([]byte, 1))
+	if err == nil {
+		p.Kill()
+		p.Wait()
+	}
+	if fate == "renewed" {
+		require.NoError(t, err)
+		require.NoError(t, ran)
+		return
+	}
+	require.ErrorIs(t, err, ErrLate)
+	require.ErrorIs(t, ran, io.EOF, "the command ran")
+	if fate == "lost" { // Start returns before the guardian would be killed for its silence
+		ends = ends.add(-2 * time.Second)
+	}
+	require.Less(t, returned, ends.add(stalled), "Start has returned late; %v", meter)
 }
 
 // TestStoppedInit checks that the guardian continues an init which another process has stopped.
@@ -142,7 +148,6 @@ func TestStoppedInit(t *testing.T) {
 			return // no init
 		}
 		p, r := startShell(t, m, `trap 'echo heard >&3' USR2; echo >&3; while :; do sleep 0.01; done`)
-		defer time.AfterFunc(20*time.Second, p.Kill).Stop() // which ends the pipe
 		readLine(t, r)
 		init, err := childrenOf(strconv.Itoa(p.r.(*supervisor).guardian))
 		require.NoError(t, err)

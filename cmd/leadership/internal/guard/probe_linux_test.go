@@ -31,7 +31,7 @@ func newFifo(t *testing.T) fifo {
 
 // begun waits until the probe has written a byte.
 func (f fifo) begun(t *testing.T) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, _ := f.file.Read(make([]byte, 1)); n > 0 { // end of file, until there is a writer
 			return
 		}
@@ -41,14 +41,14 @@ func (f fifo) begun(t *testing.T) {
 
 // ended waits until no process has it open.
 func (f fifo) ended(t *testing.T) {
-	require.NoError(t, f.file.SetReadDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, f.file.SetReadDeadline(time.Now().Add(long)))
 	_, err := f.file.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the probe goes on")
 }
 
 // stubborn is a probe of two processes, which ignore TERM.
 func (f fifo) stubborn() []string {
-	return []string{"sh", "-c", `trap "" TERM; exec >"$0"; echo; sleep 60 & sleep 60`, f.path}
+	return []string{"sh", "-c", `trap "" TERM; exec >"$0"; echo; sleep 1000 & sleep 1000`, f.path}
 }
 
 // TestProbeOfADeadSupervisor checks that a probe ends with the lease at the latest, also if the supervisor is killed or

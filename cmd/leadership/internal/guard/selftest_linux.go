@@ -58,7 +58,7 @@ func noCapabilities() error {
 // selfTest tries a mode. The time until the kernel kills the guardian is short at first. On a busy machine the guardian
 // might die before selfTest sees it stopped. Then selfTest tries a longer time.
 func selfTest(ctx context.Context, m Mode) (notes []string, err error) {
-	for _, after := range []time.Duration{60 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
+	for _, after := range []time.Duration{60 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
 		var again bool
 		if notes, again, err = freezeGuardian(ctx, m, after); !again || ctx.Err() != nil {
 			return notes, err

@@ -60,9 +60,11 @@ func TestSelfTestIsCancelled(t *testing.T) {
 
 // TestSelfTestNoticesMissingTimer checks that the self-test fails if no timer kills the guardian.
 func TestSelfTestNoticesMissingTimer(t *testing.T) {
-	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
-	_, err := selfTest(t.Context(), subreaperMode())
-	require.ErrorContains(t, err, "the kernel's timer did not kill a stopped guardian")
+	apart(t, func(t *testing.T) {
+		t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
+		_, err := selfTest(t.Context(), subreaperMode())
+		require.ErrorContains(t, err, "the kernel's timer did not kill a stopped guardian")
+	})
 }
 
 // TestSelfTestNoticesAGuardianThatGoesOn checks that the self-test fails if a stopped guardian is continued and ends by
@@ -99,7 +101,7 @@ func TestTwoReportsOfAFailure(t *testing.T) {
 	}()
 	select {
 	case <-handled:
-	case <-time.After(10 * time.Second):
+	case <-time.After(long):
 		<-v.started // so that the other goroutine ends
 		require.Fail(t, "the second report blocks")
 	}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3
-// s, the supervisor kills a silent guardian after 4.3 s, and the kernel kills it after 6 s.
+// The times of the trials have wide margins for a busy machine. TERM is sent after 2.8 s, KILL after 3 s, the supervisor
+// kills a silent guardian after 4.3 s, and the kernel kills it after 6 s. If a lease is not renewed in time before the
+// fault, the trial is made again with twice the lease.
 const (
 	trialLease  = 7 * time.Second
 	trialMargin = 4 * time.Second
@@ -30,6 +32,7 @@ const (
 // They are the writers of pipes, so the end of a pipe tells that the last of them is dead.
 type trial struct {
 	variant  variant
+	lease    time.Duration
 	cmd      *exec.Cmd // the supervisor
 	stdin    *os.File  // a byte: no more renewals; another: one, late
 	lines    chan string
@@ -65,7 +68,7 @@ func newPipe(t *testing.T) (*pipe, *os.File) {
 func (p *pipe) await(t *testing.T, writer string) {
 	select {
 	case <-p.gone:
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, writer+" does not end")
 	}
 }
@@ -100,10 +103,11 @@ const forks = `sleep %g; sh -c "$0" "$0" & exit`
 // starting limits how many supervisors start at once: each must be ready before its first lease ends.
 var starting = make(chan struct{}, 2)
 
-func startTrial(t *testing.T, v variant, forkAfter time.Duration) *trial {
+// startTrial reports ok if the command and its descendants run.
+func startTrial(t *testing.T, v variant, forkAfter, lease time.Duration) (tr *trial, ok bool) {
 	starting <- struct{}{}
 	defer func() { <-starting }()
-	tr := &trial{variant: v, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
+	tr = &trial{variant: v, lease: lease, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
 	var command, rest, polite *os.File
 	tr.command, command = newPipe(t)
 	tr.rest, rest = newPipe(t)
@@ -112,7 +116,7 @@ func startTrial(t *testing.T, v variant, forkAfter time.Duration) *trial {
 	require.NoError(t, err)
 	data, err := json.Marshal(v.mode)
 	require.NoError(t, err)
-	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "FORKS="+fmt.Sprintf(forks, forkAfter.Seconds()))
+	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "LEADERSHIP_TEST_LEASE="+lease.String(), "FORKS="+fmt.Sprintf(forks, forkAfter.Seconds()))
 	tr.cmd.ExtraFiles = []*os.File{command, rest, ready, polite}
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -140,40 +144,53 @@ func startTrial(t *testing.T, v variant, forkAfter time.Duration) *trial {
 			_ = f.Close()
 		}
 	})
-	tr.line(t, "running")
-	_, err = io.ReadFull(isReady, make([]byte, 3))
-	require.NoError(t, err)
+	if _, running := tr.line(t, "running"); !running {
+		return tr, false
+	}
+	if _, err = io.ReadFull(isReady, make([]byte, 3)); err != nil {
+		return tr, false
+	}
 	tr.tree = family(tr.cmd.Process.Pid)
+	if len(tr.tree) < 2 {
+		return tr, false
+	}
 	tr.guardian = tr.tree[1]
 	for _, pid := range tr.tree[1:] {
 		if group, err := unix.Getpgid(pid); err == nil && group != unix.Getpgrp() {
 			tr.groups = append(tr.groups, group)
 		}
 	}
-	return tr
+	return tr, true
 }
 
-// line returns the rest of the next line that begins with a word.
-func (tr *trial) line(t *testing.T, word string) string {
+// line returns the rest of the next line that begins with a word, or false if the supervisor ends before it says that.
+func (tr *trial) line(t *testing.T, word string) (rest string, ok bool) {
 	for {
 		select {
 		case line, ok := <-tr.lines:
-			require.True(t, ok, "the supervisor ended before it said %q", word)
-			if rest, ok := strings.CutPrefix(line, word+" "); ok {
-				return rest
+			if !ok {
+				return "", false
 			}
-		case <-time.After(time.Minute):
+			if rest, ok := strings.CutPrefix(line, word+" "); ok {
+				return rest, true
+			}
+		case <-time.After(2 * time.Minute):
 			require.FailNow(t, "the supervisor did not say: "+word)
 		}
 	}
 }
 
-// hold ends the renewals.
-func (tr *trial) hold(t *testing.T) {
+// hold ends the renewals, and reports whether the command runs until then.
+func (tr *trial) hold(t *testing.T) bool {
 	tr.write(t)
-	nanoseconds, err := strconv.ParseInt(tr.line(t, "held"), 10, 64)
+	held, ok := tr.line(t, "held")
+	if !ok {
+		return false
+	}
+	nanoseconds, err := strconv.ParseInt(held, 10, 64)
 	require.NoError(t, err)
 	tr.deadline = instant(nanoseconds)
+	return !tr.command.over(t) && now() < tr.deadline.add(-trialMargin-trialStop)
 }
 
 func (tr *trial) write(t *testing.T) {
@@ -220,20 +237,22 @@ func playSupervisor() {
 	prepare()
 	var m Mode
 	must(json.Unmarshal([]byte(os.Getenv("LEADERSHIP_TEST_MODE")), &m))
+	lease, err := time.ParseDuration(cmp.Or(os.Getenv("LEADERSHIP_TEST_LEASE"), trialLease.String()))
+	must(err)
 	c := Config{Command: []string{"sh", "-c", script}, Files: []*os.File{os.NewFile(3, ""), os.NewFile(4, ""), os.NewFile(5, ""), os.NewFile(6, "")}}
 	path, err := c.path()
 	must(err)
 	v, err := launch(settings{
 		Mode: m.Kind, User: m.UserNamespace, Path: []byte(path), Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
-	}, c, now().add(trialLease), (trialMargin-trialTimer)/3)
+	}, c, now().add(lease), (trialMargin-trialTimer)/3)
 	must(err)
 	for _, f := range c.Files {
 		must(f.Close())
 	}
 	must(v.running(nil))
 	fmt.Println("running .")
-	v.renewUntilRead(os.Stdin)
-	fmt.Println("held", int64(now().add(trialLease)))
+	v.renewUntilRead(os.Stdin, lease)
+	fmt.Println("held", int64(now().add(lease)))
 	go func() {
 		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
 			_ = v.renew(lasts(long))
@@ -242,7 +261,7 @@ func playSupervisor() {
 	fmt.Println("waited", v.wait().Cause)
 }
 
-func (v *supervisor) renewUntilRead(f *os.File) {
+func (v *supervisor) renewUntilRead(f *os.File, lease time.Duration) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -255,7 +274,7 @@ func (v *supervisor) renewUntilRead(f *os.File) {
 		case <-v.done:
 			return
 		case <-time.After(100 * time.Millisecond):
-			_ = v.renew(lasts(trialLease))
+			_ = v.renew(lasts(lease))
 		}
 	}
 }

@@ -35,7 +35,6 @@ func TestLastWordsAreHeard(t *testing.T) {
 func TestStopIsNotLost(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `trap 'exit 3' TERM; echo >&3; while :; do sleep 0.01; done`)
-		defer time.AfterFunc(20*time.Second, p.Kill).Stop()
 		readLine(t, r)
 		v := p.r.(*supervisor)
 		guardian := v.guardian

@@ -170,16 +170,15 @@ func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 // Between two leaders the death is reported once, even if the second leads at once.
 func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 	virtual(t, func(w *world) {
-		answers := make(chan store.Leader)
 		var happened diary
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
+		f, tell := w.scripted()
 		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
 		f.Start()
-		for _, leader := range []store.Leader{{Value: "a", Revision: 1}, {Value: "b", Revision: 2}, {}, {Value: "b", Revision: 3}} {
-			answers <- leader
-			synctest.Wait()
-		}
+		tell(1, "a")
+		tell(2, "b")
+		tell(0, "")
+		tell(3, "b")
 		require.Equal(w, []string{
 			"new leader a", "gone", "new leader b", "gone", "new leader b",
 		}, happened.all())

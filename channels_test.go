@@ -256,26 +256,21 @@ func TestStoreCallsThatHang(t *testing.T) {
 // A value that was not read is replaced by the next. A slow reader delays nothing.
 func TestFollowElectionCoalesces(t *testing.T) {
 	virtual(t, func(w *world) {
-		changes := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
+		f, tell := w.scripted()
 		values, _ := f.FollowElection()
-		give := func(revision uint64, value string) {
-			changes <- store.Leader{Value: value, Revision: revision}
-			synctest.Wait()
-		}
 		for i := range uint64(100) {
-			give(i+1, "never read")
+			tell(i+1, "never read")
 		}
-		give(101, "latest")
+		tell(101, "latest")
 		require.Equal(w, "latest", <-values)
 		require.True(w, pending(values))
 
-		give(102, "never read")
-		give(103, "latest")
+		tell(102, "never read")
+		tell(103, "latest")
 		require.True(w, pending(values), "it does not differ from the one read last")
-		give(104, "another")
+		tell(104, "another")
 		require.Equal(w, "another", <-values)
-		give(0, "")
+		tell(0, "")
 		require.Empty(w, <-values)
 	})
 }
@@ -283,21 +278,14 @@ func TestFollowElectionCoalesces(t *testing.T) {
 // A value that was replaced before it was read counts as not sent: if it is right again, it is sent.
 func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
 	virtual(t, func(w *world) {
-		answers := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
-		revision := uint64(0)
-		leads := func(value string) {
-			revision++
-			answers <- store.Leader{Value: value, Revision: revision}
-			synctest.Wait()
-		}
+		f, tell := w.scripted()
 		values, _ := f.FollowElection()
-		leads("a")
+		tell(1, "a")
 		require.Equal(w, "a", <-values)
-		leads("b")
-		leads("a")
+		tell(2, "b")
+		tell(3, "a")
 		require.True(w, pending(values))
-		leads("b")
+		tell(4, "b")
 		require.False(w, pending(values))
 		require.Equal(w, "b", <-values)
 	})
@@ -367,22 +355,22 @@ func TestFollowElectionOfAKnownLeader(t *testing.T) {
 
 // TestFollowElectionMissesNoError: the channel has the first error also if it comes before FollowElection returns.
 func TestFollowElectionMissesNoError(t *testing.T) {
-	defer watchdog(t.Name())()
-	st := &fakeStore{Store: open()}
-	defer st.Close()
-	st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-		return store.Known{}, store.ErrUnavailable
-	}
-	for range often(5_000) {
-		told := make(chan struct{})
-		var once sync.Once
-		f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: &leadership.Hooks{
-			Error: func(string, error, time.Duration) { once.Do(func() { close(told) }) },
-		}})
-		require.NoError(t, err)
-		_, errs := f.FollowElection()
-		<-told
-		require.Len(t, errs, 1)
-		halt(f)
-	}
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+			return store.Known{}, store.ErrUnavailable
+		}
+		for range often(5_000) {
+			told := make(chan struct{})
+			var once sync.Once
+			f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: &leadership.Hooks{
+				Error: func(string, error, time.Duration) { once.Do(func() { close(told) }) },
+			}})
+			require.NoError(w, err)
+			_, errs := f.FollowElection()
+			<-told
+			require.Len(w, errs, 1)
+			halt(f)
+		}
+	})
 }

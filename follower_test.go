@@ -54,16 +54,34 @@ func TestFollowerBegins(t *testing.T) {
 	}
 }
 
-// inTurn is Observe of a store that takes its answers from a channel.
-func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Known) (store.Known, error) {
-	return func(ctx context.Context, _ string, _ *store.Known) (store.Known, error) {
+// scripted returns a follower, and tells it what the store answers next.
+func (w *world) scripted() (f *leadership.Follower, tell func(revision uint64, value string)) {
+	w.Helper()
+	answers := make(chan store.Leader)
+	f = w.follower(&fakeStore{Store: w.open(), observe: func(ctx context.Context, _ string, _ *store.Known) (store.Known, error) {
 		select {
 		case leader := <-answers:
 			return store.Known{Leader: leader, AsOf: time.Now()}, nil
 		case <-ctx.Done():
 			return store.Known{}, context.Cause(ctx)
 		}
+	}}, nil)
+	return f, func(revision uint64, value string) {
+		answers <- store.Leader{Value: value, Revision: revision}
+		synctest.Wait()
 	}
+}
+
+// iterate ranges over Changes in the background, and writes down each leader. After each it waits for next.
+func iterate(ctx context.Context, f *leadership.Follower) (seen *diary, next chan struct{}, done <-chan error) {
+	seen, next = &diary{}, make(chan struct{})
+	return seen, next, async(func() error {
+		for leader := range f.Changes(ctx) {
+			seen.add("%s", leader.Value)
+			<-next
+		}
+		return nil
+	})
 }
 
 // An error is reported, even from the start, and tried again.
@@ -153,15 +171,7 @@ func TestWaitEndsEarly(t *testing.T) {
 func TestChanges(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
-		var seen diary
-		next := make(chan struct{})
-		iterating := async(func() error {
-			for leader := range f.Changes(background) {
-				seen.add("%s", leader.Value)
-				<-next
-			}
-			return nil
-		})
+		seen, next, iterating := iterate(background, f)
 		synctest.Wait()
 		require.Equal(w, []string{""}, seen.all())
 		w.lead(w.open(), "a")
@@ -194,15 +204,7 @@ func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 			f := w.follower(w.open(), nil)
 			ctx, cancel := context.WithCancel(background)
 			defer cancel()
-			var seen diary
-			next := make(chan struct{})
-			iterating := async(func() error {
-				for leader := range f.Changes(ctx) {
-					seen.add("%s", leader.Value)
-					<-next
-				}
-				return nil
-			})
+			seen, next, iterating := iterate(ctx, f)
 			w.lead(w.open(), "a")
 			synctest.Wait()
 			end(f, cancel)
@@ -242,30 +244,17 @@ func TestLeaderAfterStop(t *testing.T) {
 // A state that came and went while the reader was busy is not yielded.
 func TestChangesYieldsNothingTwice(t *testing.T) {
 	virtual(t, func(w *world) {
-		answers := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
-		var seen diary
-		next := make(chan struct{})
+		f, tell := w.scripted()
 		ctx, cancel := context.WithCancel(background)
-		iterating := async(func() error {
-			for leader := range f.Changes(ctx) {
-				seen.add("%d", leader.Revision)
-				<-next
-			}
-			return nil
-		})
-		answers <- store.Leader{Value: "a", Revision: 1}
-		synctest.Wait()
-		answers <- store.Leader{}
-		synctest.Wait()
-		answers <- store.Leader{Value: "a", Revision: 1}
-		synctest.Wait()
+		seen, next, iterating := iterate(ctx, f)
+		tell(1, "a")
+		tell(0, "")
+		tell(1, "a")
 		next <- struct{}{}
 		synctest.Wait()
-		require.Equal(w, []string{"1"}, seen.all())
-		answers <- store.Leader{Value: "a", Revision: 2}
-		synctest.Wait()
-		require.Equal(w, []string{"1", "2"}, seen.all(), "the same value, another acknowledgement")
+		require.Equal(w, []string{"a"}, seen.all())
+		tell(2, "a")
+		require.Equal(w, []string{"a", "a"}, seen.all(), "the same value, another acknowledgement")
 		next <- struct{}{}
 		synctest.Wait()
 		cancel()

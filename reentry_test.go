@@ -2,6 +2,7 @@ package leadership_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -324,4 +325,46 @@ func TestContextOfRunEndsInside(t *testing.T) {
 			})
 		}
 	}
+}
+
+// forms are the three ways to drive a candidate; each returns the error with which it ended.
+var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
+	"Run": func(c *leadership.Candidate, v *visitor) error {
+		return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+			v.at("lead")
+			return serve(ctx, term)
+		})
+	},
+	"RunForElection": func(c *leadership.Candidate, _ *visitor) (last error) {
+		elected, errs := c.RunForElection()
+		for range elected { // until it is closed
+		}
+		for err := range errs {
+			last = err
+		}
+		if !store.Permanent(last) {
+			return nil
+		}
+		return last
+	},
+	"Campaign": func(c *leadership.Candidate, v *visitor) error {
+		for {
+			term, err := c.Campaign(background)
+			switch {
+			case errors.Is(err, leadership.ErrStopped):
+				return nil
+			case store.Permanent(err):
+				return err
+			case err != nil: // a callback is campaigning
+				time.Sleep(100 * time.Millisecond)
+				continue
+			}
+			v.at("lead")
+			_ = term.Acknowledge(background)
+			<-term.Context().Done()
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			_ = term.Withdraw(ctx)
+			cancel()
+		}
+	},
 }

@@ -1,90 +1,66 @@
-package etcd_test
+package etcd
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// guarded is a server with authentication, and root's client. Passwords are checked with low cost, since every token
-// needs a check.
-func guarded(t *testing.T, extra ...string) (*testserver.Etcd, *clientv3.Client) {
-	t.Helper()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{Auth: true, Extra: append(append(fast, "--bcrypt-cost=4"), extra...)})
-	return server, connect(t, clientv3.Config{Endpoints: server.Addrs(), Username: "root", Password: server.RootPassword()})
-}
+// Authentication is enabled during elections. Stores that already have a user go on with their leases and watches;
+// stores without one are denied.
+func TestAuthIsEnabled(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	client := operator(t, server.Addrs()...)
+	config := Config{Endpoints: server.Addrs(), User: "ann", Password: secret, TTL: long}
+	one, two := open(t, config), open(t, config)
+	b, waiter := castFirst(t, one, "a", "first"), cast(t, two, "a", "waiter")
+	span, ok := b.Lease().Span()
+	require.True(t, ok)
+	config.User, config.Password, config.TTL = "", "", middling
+	without := cast(t, open(t, config), "a", "without")
+	eventually(t, func() bool { return two.watches() == 2 }, "the waiter watches")
 
-// user is a configuration for a user that may read and write below leadership/.
-func user(t *testing.T, server *testserver.Etcd, name string) etcd.Config {
-	t.Helper()
-	require.NoError(t, server.AddUser(soon(t), name, secret, "leadership/"))
-	return etcd.Config{Endpoints: server.Addrs(), User: name, Password: secret, TTL: ttl}
-}
-
-// addReader adds a user that may only read below leadership/.
-func addReader(t *testing.T, root *clientv3.Client, name string) {
-	t.Helper()
-	_, err := root.UserAdd(soon(t), name, secret)
+	addReader(t, client, "ann")
+	_, err := client.RoleGrantPermission(soon(t), "ann", "leadership/", "leadership0", clientv3.PermissionType(clientv3.PermReadWrite))
 	require.NoError(t, err)
-	_, err = root.RoleAdd(soon(t), name)
+	_, err = client.UserAdd(soon(t), "root", secret)
 	require.NoError(t, err)
-	_, err = root.RoleGrantPermission(soon(t), name, "leadership/", "leadership0", clientv3.PermissionType(clientv3.PermRead))
+	_, err = client.UserGrantRole(soon(t), "root", "root")
 	require.NoError(t, err)
-	_, err = root.UserGrantRole(soon(t), name, name)
+	_, err = client.AuthEnable(soon(t))
 	require.NoError(t, err)
-}
 
-const secret = "s3cret: pass/word"
-
-// logged collects what a store logs at level Warn and above.
-type logged struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, string(p))
-	return len(p), nil
-}
-
-func (l *logged) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-func (l *logged) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(strings.Join(l.lines, ""), text)
-}
-
-func (l *logged) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.lines)
+	enabled := b.Lease().Last().Sent
+	eventually(t, func() bool { return b.Lease().Last().Sent.After(enabled) }, "a renewal")
+	leader := acknowledge(t, b, "first")
+	seen, err := storetest.Leader(soon(t), two, "a", &store.Leader{}) // on the stream that was opened before
+	require.NoError(t, err)
+	require.Equal(t, leader, seen)
+	require.True(t, b.Lease().Holds(span))
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, waiter.Wait(soon(t)))
+	require.NoError(t, waiter.Err())
+	lost(t, without)
+	require.ErrorIs(t, without.Err(), store.ErrDenied)
 }
 
 // A role on the prefix is enough for candidates, and permission to read the prefix for followers.
 func TestAuth(t *testing.T) {
 	t.Parallel()
-	server, root := guarded(t)
-	election := newElection()
-	config := user(t, server, "ann")
-	config.TTL = long
-	addReader(t, root, "reader")
+	server, election := sharedGuarded(t), newElection()
+	config := user(t, server)
+	config.Prefix = "leadership/" + newElection() // no other test has elections there
+	addReader(t, root(t, server), "reader")
 	reader := config
 	reader.User = "reader"
 	first := contend(t, open(t, config), election, "first")
@@ -141,19 +117,17 @@ func TestAuth(t *testing.T) {
 // Wrong or missing credentials are reported at once.
 func TestAuthWrong(t *testing.T) {
 	t.Parallel()
-	server, _ := guarded(t)
-	config := user(t, server, "ann")
-	for name, change := range map[string]func(c *etcd.Config){
-		"wrong password": func(c *etcd.Config) { c.Password = "wrong-" + secret },
-		"no such user":   func(c *etcd.Config) { c.User = "bob" },
-		"no user":        func(c *etcd.Config) { c.User, c.Password = "", "" },
+	config := user(t, sharedGuarded(t))
+	for name, change := range map[string]func(c *Config){
+		"wrong password": func(c *Config) { c.Password = "wrong-" + secret },
+		"no such user":   func(c *Config) { c.User = "bob" },
+		"no user":        func(c *Config) { c.User, c.Password = "", "" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := config
-			config.TTL = long // longer than the test waits: what is not reported at once is not reported
 			change(&config)
 			st := open(t, config)
-			ctx := within(t, long/2)
+			ctx := within(t, long/2) // what is not reported at once is not reported
 			_, err := st.Cast(ctx, "a", "x")
 			require.ErrorIs(t, err, store.ErrDenied)
 			require.NotContains(t, err.Error(), secret)
@@ -172,17 +146,17 @@ func TestAuthWrong(t *testing.T) {
 // A user does no harm if the cluster has no authentication.
 func TestAuthNotEnabled(t *testing.T) {
 	t.Parallel()
-	castFirst(t, open(t, etcd.Config{User: "ann", Password: secret}), newElection(), "own")
+	castFirst(t, open(t, Config{User: "ann", Password: secret}), newElection(), "own")
 }
 
 // Tokens that expire every second do no harm: the lease is renewed, the waiter's watch works, and a broken stream is
 // opened with another token.
 func TestAuthTokenExpires(t *testing.T) {
 	t.Parallel()
-	server, root := guarded(t, "--auth-token-ttl=1")
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Auth: true, Extra: append([]string{shortTokens}, withAuth...)})
 	election := newElection()
-	config := user(t, server, "ann")
-	config.TTL = 10 * time.Second // each renewal might need another token first
+	config := user(t, server)
+	config.TTL = 15 * time.Second // each renewal might need another token first
 	st := open(t, config)
 	b := castFirst(t, st, election, "first")
 	waiter := cast(t, open(t, config), election, "waiter")
@@ -190,7 +164,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	span, ok := b.Lease().Span()
 	require.True(t, ok)
 	start := time.Now()
-	eventually(t, func() bool { return b.Lease().Last().Sent.Sub(start) > 2*config.TTL }, "renewals for two TTLs")
+	eventually(t, func() bool { return b.Lease().Last().Sent.Sub(start) > config.TTL }, "renewals for a TTL")
 	require.True(t, b.Lease().Holds(span))
 	leader := acknowledge(t, b, "first")
 	seen, err := storetest.Leader(soon(t), follower, election, &store.Leader{})
@@ -202,7 +176,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	require.NoError(t, server.Member(0).Start(soon(t)))
 	acknowledge(t, waiter, "waiter")
 	last := cast(t, st, election, "last")
-	_, err = root.Delete(soon(t), ballotKeys(election), clientv3.WithPrefix())
+	_, err = root(t, server).Delete(soon(t), ballotKeys(election), clientv3.WithPrefix())
 	require.NoError(t, err)
 	lost(t, waiter)
 	lost(t, last)
@@ -211,35 +185,32 @@ func TestAuthTokenExpires(t *testing.T) {
 // A leader loses its permission: it stops, is told why, and does not block the others.
 func TestAuthTakenAway(t *testing.T) {
 	t.Parallel()
-	for name, takeAway := range map[string]func(ctx context.Context, root *clientv3.Client) error{
-		"the role": func(ctx context.Context, root *clientv3.Client) error {
-			_, err := root.UserRevokeRole(ctx, "ann", "ann")
+	for name, takeAway := range map[string]func(ctx context.Context, root *clientv3.Client, user string) error{
+		"the role": func(ctx context.Context, root *clientv3.Client, user string) error {
+			_, err := root.UserRevokeRole(ctx, user, user)
 			return err
 		},
-		"the user": func(ctx context.Context, root *clientv3.Client) error {
-			_, err := root.UserDelete(ctx, "ann")
+		"the user": func(ctx context.Context, root *clientv3.Client, user string) error {
+			_, err := root.UserDelete(ctx, user)
 			return err
 		},
-		"the password": func(ctx context.Context, root *clientv3.Client) error {
-			_, err := root.UserChangePassword(ctx, "ann", "another")
+		"the password": func(ctx context.Context, root *clientv3.Client, user string) error {
+			_, err := root.UserChangePassword(ctx, user, "another")
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, root := guarded(t, "--auth-token-ttl=1")
-			election := newElection()
+			server, election := sharedTokens(t), newElection()
 			var log logged
-			config := user(t, server, "ann")
+			config, other := user(t, server), user(t, server)
 			config.Logger, config.TTL = log.logger(), middling
-			other := user(t, server, "bob")
-			other.TTL = middling
 			first := contend(t, open(t, config), election, "first")
 			term := receive(t, first.Terms, "the first leads")
 			waiting := contend(t, open(t, config), election, "waiting")
 			second := contend(t, open(t, other), election, "second")
 			eventually(t, func() bool { return len(values(t, second.Store, election)) == 3 }, "all stand")
-			require.NoError(t, takeAway(soon(t), root))
+			require.NoError(t, takeAway(soon(t), root(t, server), config.User))
 			receive(t, term.Context().Done(), "the end of the term")
 			for _, c := range []*contender{first, waiting} {
 				eventually(t, func() bool {

@@ -1,11 +1,10 @@
-package etcd_test
+package etcd
 
 import (
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/testserver"
-	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +17,7 @@ type cluster struct {
 func newCluster(t *testing.T, ttl time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{Etcd: testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: fast})}
-	config := etcd.Config{Endpoints: c.Addrs(), TTL: ttl}
+	config := Config{Endpoints: c.Addrs(), TTL: ttl}
 	election := newElection()
 	c.first = contend(t, open(t, config), election, "first")
 	receive(t, c.first.Terms, "the first leads")
@@ -73,7 +72,7 @@ func TestMembersRestart(t *testing.T) {
 // pause, is a TTL ago.
 func TestMemberPaused(t *testing.T) {
 	t.Parallel()
-	const ttl = 6 * time.Second
+	const ttl = 12 * time.Second // an election of the cluster's leader fits into what a renewal has left
 	const lapse = ttl * 27 / 40
 	c := newCluster(t, ttl)
 	for i := range 3 {

@@ -1,27 +1,82 @@
-package etcd_test
+package etcd
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
-	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
+
+// TestEntryIsReadWithoutItsValue: a watch of an entry tells the same whatever its value is, and does not read that.
+func TestEntryIsReadWithoutItsValue(t *testing.T) {
+	t.Parallel()
+	var m meter
+	servers := sharedServer(t).Addrs()
+	owner, other := begun(t, Config{Endpoints: servers, TTL: long}), begun(t, Config{Endpoints: servers, TTL: long, Dial: m.Dial})
+	session, _, err := owner.Open(soon(t))
+	require.NoError(t, err)
+	election, value := newElection(), strings.Repeat("v", store.MaxValue)
+	enter := func() engine.Entry {
+		e, err := session.Enter(soon(t), election, engine.Nonce{Name: rand.Text()}, value)
+		require.NoError(t, err)
+		return e
+	}
+	entry := enter()
+	read := func(e engine.Entry) (s engine.State) {
+		told := make(chan engine.State, 100)
+		w, err := other.WatchEntry(soon(t), e.Key, func(n engine.News) {
+			if n.State != nil {
+				told <- *n.State
+			}
+		})
+		require.NoError(t, err)
+		defer w.Stop()
+		return receive(t, told, "the state")
+	}
+	nonce := func(e engine.Entry) string {
+		_, n, _ := strings.Cut(e.Key, "-")
+		n, _, _ = strings.Cut(n, "@")
+		return n
+	}
+	want := engine.State{Token: entry.Token, Session: session.ID(), Nonce: nonce(entry)}
+	require.Equal(t, want, read(entry))
+	require.Less(t, m.received.Load(), int64(len(value)/2))
+
+	require.NoError(t, owner.RequestResignation(soon(t), election, entry.Token))
+	want.Resign = true
+	require.Equal(t, want, read(entry))
+	key, _, _ := strings.Cut(entry.Key, "@")
+	_, err = operator(t).Put(soon(t), key, "without a lease")
+	require.NoError(t, err)
+	require.Zero(t, read(entry), "it is no ballot any more")
+}
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
+	const ttl = 4 * time.Second // in which a busy machine renews many sessions
 	for name, client := range map[string]*clientv3.Client{"own connection": nil, "caller's client": operator(t)} {
 		t.Run(name, func(t *testing.T) {
-			config := etcd.Config{Client: client, TTL: middling} // in which a busy machine renews many sessions
+			t.Parallel()
+			config := Config{Client: client, TTL: ttl}
 			if client == nil {
 				config.Endpoints = sharedServer(t).Addrs()
 			}
 			harness := drivertest.Harness{
-				Open: func(context.Context) (engine.Driver, error) { return etcd.NewDriver(config) },
+				Open: func(context.Context) (engine.Driver, error) { return begin(config) },
 				TTL:  config.TTL,
 			}
 			if client == nil {
@@ -29,10 +84,211 @@ func TestDriver(t *testing.T) {
 					network, slow := conformance.NewNetwork(), config
 					network.DelayReplies(delay)
 					slow.Dial = network.Dial
-					return etcd.NewDriver(slow)
+					return begin(slow)
 				}
 			}
 			drivertest.Run(t, harness)
 		})
 	}
+}
+
+// The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	put := func(name string, lease int64) {
+		t.Helper()
+		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
+		require.NoError(t, err)
+	}
+	turn := uint64(0)
+	enter := func() engine.Entry {
+		t.Helper()
+		turn++
+		e, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		place, err := d.Ahead(soon(t), e)
+		require.NoError(t, err)
+		require.Equal(t, e.Place, place, "Ahead says the same")
+		again, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		require.Equal(t, e, again, "and so does entering again")
+		return e
+	}
+	first := enter()
+	require.Zero(t, first.Place)
+	second := enter()
+	require.Equal(t, engine.Place{Nearest: first.Key}, second.Place)
+	third := enter()
+	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: third}))
+	put("foreign", 0)
+	put("foreign2", s.id)
+	third = enter()
+	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: first}))
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: second}))
+	place, err := d.Ahead(soon(t), third)
+	require.NoError(t, err)
+	require.Zero(t, place)
+	_, err = d.Ahead(soon(t), second)
+	require.ErrorIs(t, err, engine.ErrGone)
+	_, err = s.Acknowledge(soon(t), second, "v")
+	require.ErrorIs(t, err, engine.ErrGone)
+}
+
+// The first of the queue is read by one request, and by one more if keys that are no ballots are ahead of it.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	var reads int
+	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		reads++
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})
+	reads = 0
+	state := func(want engine.State, requests int) {
+		t.Helper()
+		got, err := d.First(soon(t), "x")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, requests, reads)
+		reads = 0
+	}
+	state(engine.State{}, 1)
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	reads = 0
+	want := engine.State{Token: e.Token, Session: s.ID(), Nonce: "n"}
+	state(want, 1)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e}))
+	for _, name := range []string{"a", "b", "c"} {
+		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
+		require.NoError(t, err)
+	}
+	reads = 0
+	state(engine.State{}, 2)
+	e, err = s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	reads, want.Token = 0, e.Token
+	state(want, 2)
+	state(want, 2)
+}
+
+// The entry ahead is read from one member. If that member lags behind what was seen, all are asked.
+func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
+	t.Parallel()
+	var alone []bool // of each read
+	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
+			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	place, err := d.Ahead(soon(t), e)
+	require.NoError(t, err)
+	require.Zero(t, place)
+	require.Equal(t, []bool{true}, alone)
+
+	d.raise(d.known().floor + 1_000_000) // as if another member had reported it
+	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	require.ErrorIs(t, err, errBehind)
+	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
+	_, err = d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, errBehind)
+	require.Equal(t, []bool{true, true, true, false}, alone)
+
+	d.revisions = revisions{cluster: d.revisions.cluster + 1}
+	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
+
+	alone, d.revisions = nil, revisions{}
+	e.Token++ // it does not stand, according to one member
+	_, err = d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, engine.ErrGone)
+	require.Equal(t, []bool{true, false}, alone)
+}
+
+// inMany casts a ballot in each of n elections and follows each.
+func inMany(t *testing.T, st *Store, n int) {
+	t.Helper()
+	prefix := newElection()
+	ctx, cancel := context.WithCancel(context.Background())
+	var followers sync.WaitGroup
+	t.Cleanup(func() { cancel(); followers.Wait() })
+	for i := range n {
+		election := fmt.Sprintf("%s/%d", prefix, i)
+		b := castFirst(t, st, election, "own")
+		leader, err := b.Acknowledge(ctx, "own")
+		for errors.Is(err, store.ErrUnknownOutcome) { // of a thousand, one may take long on a slow machine
+			leader, err = b.Acknowledge(ctx, "own")
+		}
+		require.NoError(t, err)
+		followers.Go(func() { _, _ = storetest.Leader(ctx, st, election, &leader) })
+	}
+	eventually(t, func() bool { return st.watches() == 2*n }, "all watch")
+}
+
+func TestOneLeaseAndOneStream(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	st := open(t, Config{Client: tp.client, TTL: long})
+	inMany(t, st, 200)
+	require.Equal(t, 1, tp.Count("LeaseGrant"))
+	require.Equal(t, 1, tp.opened("LeaseKeepAlive"))
+	require.Equal(t, 1, tp.opened("Watch"))
+	eventually(t, func() bool { // an election that is read again gets another watch, and the one before is cancelled
+		return tp.Count("create_request")-tp.Count("cancel_request") == 400
+	}, "a watch for each ballot and each follower")
+	require.Zero(t, tp.Count("start_revision"), "a watch of the past is told late, in a loop that runs every 100 ms")
+	require.Equal(t, 400, tp.Count("Txn", "request_put"), "one to enter and one to acknowledge")
+}
+
+// Entering takes one round trip once there is a lease, and so does acknowledging. A candidate that had one ballot ahead
+// leads without a round trip.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	const ttl = 10 * long // what is asked again when an answer is late would count
+	first := castFirst(t, open(t, Config{TTL: ttl}), election, "first")
+	tp := newTap(t)
+	st := open(t, Config{Client: tp.client, TTL: ttl})
+	castFirst(t, st, newElection(), "so that there is a lease")
+	looks := func() int { return tp.Count(readTxn, election) - tp.Count(readTxn, election+`/_ballots/" range_end`) } // but for the audit
+	writes, before := tp.Count("Txn compare"), looks()
+	look := tp.catch(t, readTxn, election+"/_ballots/")
+	b := cast(t, st, election, "own")
+	require.Equal(t, writes+1, tp.Count("Txn compare"))
+	receive(t, look.caught, "it looks without making its caller wait")
+	look.letGo()
+	eventually(t, func() bool { return st.watches() == 3 }, "it watches")
+	waiting(t, b)
+	require.Equal(t, before+2, looks(), "at the nearest, and at its own")
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+	require.Equal(t, before+2, looks())
+	acknowledge(t, b, "own")
+	require.Equal(t, writes+2, tp.Count("Txn compare"))
+}
+
+// The read of a key that is to be watched fails. The watch is taken back: the engine sets another one each time.
+func TestWatchWithoutAReadIsTakenBack(t *testing.T) {
+	t.Parallel()
+	var b between
+	d, _ := opened(t, b.intercept)
+	fail := func(*pb.TxnRequest) error { return errors.New("no answer") }
+	b.before.Store(&fail)
+	for range 3 {
+		_, err := d.WatchLeader(soon(t), "x", func(engine.News) {})
+		require.Error(t, err)
+	}
+	d.watches.mu.Lock()
+	defer d.watches.mu.Unlock()
+	require.Empty(t, d.watches.byID)
+	require.Empty(t, d.watches.creating)
 }

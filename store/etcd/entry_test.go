@@ -5,48 +5,42 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 )
 
-// opened returns a driver on a server of its own, and a session. Requests go through the interceptors.
-func opened(t *testing.T, interceptors ...grpc.UnaryClientInterceptor) (*driver, *session) {
-	t.Helper()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: server.Addrs(), Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(interceptors...)},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
-	require.NoError(t, err)
-	d.begin()
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, proof, err := d.Open(soon(t))
-	require.NoError(t, err)
-	require.EqualValues(t, 1, proof.Connection)
-	return d, s.(*session)
-}
-
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
+// Two ballots of one lease are deleted in one step, one behind the other. The second is not first at any moment.
+func TestBallotsOfOneLeaseDeletedTogether(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	st, other := open(t, Config{TTL: long}), open(t, Config{TTL: long})
+	for range 30 {
+		election := newElection()
+		first, second := castFirst(t, st, election, "first"), cast(t, st, election, "second")
+		third := cast(t, other, election, "third")
+		one, _ := ballotOf(t, client, election, "first")
+		two, _ := ballotOf(t, client, election, "second")
+		_, err := client.Txn(soon(t)).Then(clientv3.OpDelete(one), clientv3.OpDelete(two)).Commit()
+		require.NoError(t, err)
+		require.ErrorIs(t, second.Wait(soon(t)), store.ErrLost)
+		lost(t, first)
+		lost(t, second)
+		_, err = second.Acknowledge(soon(t), "second")
+		require.ErrorIs(t, err, store.ErrLost)
+		require.NoError(t, third.Wait(soon(t)))
+		require.NoError(t, third.Withdraw(soon(t)))
+	}
 }
 
 // marks returns the revisions of the marks of the session, by slot.
 func (s *session) marks(t *testing.T) map[string]int64 {
 	t.Helper()
-	prefix := "leadership/_void/" + s.ID() + "-"
+	prefix := s.driver.layout.prefix + "/_void/" + s.ID() + "-"
 	found, _, err := s.driver.read(soon(t), nil, clientv3.OpGet(prefix, clientv3.WithPrefix()))
 	require.NoError(t, err)
 	list := map[string]int64{}
@@ -137,128 +131,6 @@ func TestVoid(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrOver)
 }
 
-// The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.
-func TestPlace(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	put := func(name string, lease int64) {
-		t.Helper()
-		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
-		require.NoError(t, err)
-	}
-	turn := uint64(0)
-	enter := func() engine.Entry {
-		t.Helper()
-		turn++
-		e, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
-		place, err := d.Ahead(soon(t), e)
-		require.NoError(t, err)
-		require.Equal(t, e.Place, place, "Ahead says the same")
-		again, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
-		require.Equal(t, e, again, "and so does entering again")
-		return e
-	}
-	first := enter()
-	require.Zero(t, first.Place)
-	second := enter()
-	require.Equal(t, engine.Place{Nearest: first.Key}, second.Place)
-	third := enter()
-	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: third}))
-	put("foreign", 0)
-	put("foreign2", s.id)
-	third = enter()
-	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: first}))
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: second}))
-	place, err := d.Ahead(soon(t), third)
-	require.NoError(t, err)
-	require.Zero(t, place)
-	_, err = d.Ahead(soon(t), second)
-	require.ErrorIs(t, err, engine.ErrGone)
-	_, err = s.Acknowledge(soon(t), second, "v")
-	require.ErrorIs(t, err, engine.ErrGone)
-}
-
-// The first of the queue is read by one request, and by one more if keys that are no ballots are ahead of it.
-func TestFirst(t *testing.T) {
-	t.Parallel()
-	var reads int
-	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		reads++
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})
-	reads = 0
-	state := func(want engine.State, requests int) {
-		t.Helper()
-		got, err := d.First(soon(t), "x")
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.Equal(t, requests, reads)
-		reads = 0
-	}
-	state(engine.State{}, 1)
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
-	reads = 0
-	want := engine.State{Token: e.Token, Session: s.ID(), Nonce: "n"}
-	state(want, 1)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e}))
-	for _, name := range []string{"a", "b", "c"} {
-		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
-		require.NoError(t, err)
-	}
-	reads = 0
-	state(engine.State{}, 2)
-	e, err = s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
-	reads, want.Token = 0, e.Token
-	state(want, 2)
-	state(want, 2)
-}
-
-// The entry ahead is read from one member. If that member lags behind what was seen, all are asked.
-func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
-	t.Parallel()
-	var alone []bool // of each read
-	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
-			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
-		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
-	place, err := d.Ahead(soon(t), e)
-	require.NoError(t, err)
-	require.Zero(t, place)
-	require.Equal(t, []bool{true}, alone)
-
-	d.raise(d.known().floor + 1) // as if another member had reported it
-	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
-	require.ErrorIs(t, err, errBehind)
-	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
-	_, err = d.Ahead(soon(t), e)
-	require.ErrorIs(t, err, errBehind)
-	require.Equal(t, []bool{true, true, true, false}, alone)
-
-	d.revisions = revisions{cluster: d.revisions.cluster + 1}
-	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
-	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
-
-	alone, d.revisions = nil, revisions{}
-	e.Token++ // it does not stand, according to one member
-	_, err = d.Ahead(soon(t), e)
-	require.ErrorIs(t, err, engine.ErrGone)
-	require.Equal(t, []bool{true, false}, alone)
-}
-
 // If the outcome of an earlier request is unknown and the request was carried out, an entry might stand: the engine
 // voids it.
 func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
@@ -276,26 +148,123 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	n := engine.Nonce{Name: "n", Turn: 1}
 	_, err := s.Enter(soon(t), "x", n, "v")
 	require.NoError(t, err)
-	behind = func() { d.raise(d.known().floor + 1000) } // the member that is asked next lags behind another one
+	behind = func() { d.raise(d.known().floor + 1_000_000) } // the member that is asked next lags behind another one
 	_, err = s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// A leader that acknowledges again sends three requests: the first is refused, since the key is held, the second reads who
-// holds the key, and the third replaces the value.
-func TestCostOfAcknowledgingAgain(t *testing.T) {
+// Remove of an entry that another client deleted also removes the acknowledgement, if that belongs to the entry. If it
+// belongs to another session it stays, even at the same revision, which a restored cluster gives out again.
+func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	t.Parallel()
-	var b between
-	_, s := opened(t, b.intercept)
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	d, s := opened(t)
+	other, _, err := d.Open(soon(t))
 	require.NoError(t, err)
-	first, err := s.Acknowledge(soon(t), e, "first")
+	turn := uint64(0)
+	lead := func(s engine.Session, election string) (engine.Entry, uint64) {
+		t.Helper()
+		turn++
+		e, err := s.Enter(soon(t), election, engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		revision, err := s.Acknowledge(soon(t), e, "v")
+		require.NoError(t, err)
+		return e, revision
+	}
+	yes, no := func() bool { return true }, func() bool { return false }
+	for name, c := range map[string]struct {
+		next     engine.Session // acknowledges after the entry was deleted; nil if no session does
+		revision func(own, next uint64) uint64
+		alone    func() bool
+		stays    bool
+	}{
+		"its own":                               {revision: func(own, _ uint64) uint64 { return own }, alone: no},
+		"its own, of another revision":          {revision: func(own, _ uint64) uint64 { return own - 1 }, alone: yes, stays: true},
+		"its own, perhaps":                      {revision: func(_, _ uint64) uint64 { return 0 }, alone: yes},
+		"perhaps another ballot's":              {revision: func(_, _ uint64) uint64 { return 0 }, alone: no, stays: true},
+		"another ballot's":                      {s, func(own, _ uint64) uint64 { return own }, yes, true},
+		"another session's":                     {other, func(own, _ uint64) uint64 { return own }, yes, true},
+		"another session's, of the revision":    {other, func(_, next uint64) uint64 { return next }, yes, true},
+		"another session's, revision not known": {other, func(_, _ uint64) uint64 { return 0 }, yes, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, own := lead(s, name)
+			_, err := d.change(soon(t), nil, clientv3.OpDelete(keyOf(e.Key)))
+			require.NoError(t, err)
+			next := uint64(0)
+			if c.next != nil {
+				_, next = lead(c.next, name)
+			}
+			require.NoError(t, s.Remove(soon(t), engine.Removal{
+				Entry: e, Led: true, Acknowledged: true, Revision: c.revision(own, next), Alone: c.alone,
+			}))
+			_, held, err := d.ballotAndAck(soon(t), e)
+			require.NoError(t, err)
+			require.Equal(t, c.stays, held.ModRevision != 0)
+		})
+	}
+	require.NoError(t, other.End(soon(t), nil))
+}
+
+// While the entry stands, Remove deletes what its session holds, and not what another lease holds, or no lease.
+func TestRemoveOfAnEntryThatStands(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	other, _, err := d.Open(soon(t))
 	require.NoError(t, err)
-	requests := 0
-	count := func(*pb.TxnRequest) error { requests++; return nil }
-	b.before.Store(&count)
-	second, err := s.Acknowledge(soon(t), e, "second")
+	for name, c := range map[string]struct {
+		holder []clientv3.OpOption
+		stays  bool
+	}{
+		"its own":         {holder: []clientv3.OpOption{s.onLease()}},
+		"no lease's":      {stays: true},
+		"another lease's": {holder: []clientv3.OpOption{other.(*session).onLease()}, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := s.Enter(soon(t), name, engine.Nonce{Name: "n", Turn: 1}, "v")
+			require.NoError(t, err)
+			_, err = d.change(soon(t), nil, clientv3.OpPut(d.layout.ack(name), "v", c.holder...))
+			require.NoError(t, err)
+			require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true}))
+			stands, held, err := d.ballotAndAck(soon(t), e)
+			require.NoError(t, err)
+			require.False(t, stands)
+			require.Equal(t, c.stays, held.ModRevision != 0)
+		})
+	}
+	require.NoError(t, other.End(soon(t), nil))
+}
+
+// A ballot of the same session and election that was not acknowledged leaves the leader's acknowledgement.
+func TestRemoveOfAWaiter(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	leader, err := s.Enter(soon(t), "x", engine.Nonce{Name: "leader", Slot: 1, Turn: 1}, "v")
 	require.NoError(t, err)
-	require.Greater(t, second, first)
-	require.Equal(t, 3, requests)
+	waiter, err := s.Enter(soon(t), "x", engine.Nonce{Name: "waiter", Slot: 2, Turn: 1}, "v")
+	require.NoError(t, err)
+	revision, err := s.Acknowledge(soon(t), leader, "v")
+	require.NoError(t, err)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: waiter}))
+	stands, held, err := d.ballotAndAck(soon(t), leader)
+	require.NoError(t, err)
+	require.True(t, stands)
+	require.EqualValues(t, revision, held.ModRevision)
+}
+
+// An acknowledgement that has changed since it was read might be that of another leader, and stays.
+func TestAcknowledgementThatHasChangedIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	put := func() {
+		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.ack("x"), "v", s.onLease()))
+		require.NoError(t, err)
+	}
+	put()
+	require.NoError(t, s.Remove(soon(t), engine.Removal{
+		Entry:        engine.Entry{Election: "x", Key: entryKey(d.layout.dir("x")+"0-n", 1), Token: 1},
+		Acknowledged: true, Alone: func() bool { put(); return true },
+	}))
+	held, _, err := d.readKey(soon(t), d.layout.ack("x"))
+	require.NoError(t, err)
+	require.NotNil(t, held)
 }

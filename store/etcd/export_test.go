@@ -1,20 +1,11 @@
 package etcd
 
-import "github.com/go-leadership/leadership/store/engine"
+import (
+	"context"
 
-// NewDriver returns a started driver, without a store.
-func NewDriver(config Config) (engine.Driver, error) {
-	d, err := newDriver(config)
-	if err != nil {
-		return nil, err
-	}
-	d.begin()
-	return d, nil
-}
+	"github.com/go-leadership/leadership/store"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
 
-// Watches returns how many watches the cluster has confirmed and was not asked to cancel.
-func (s *Store) Watches() int {
-	s.driver.watches.mu.Lock()
-	defer s.driver.watches.mu.Unlock()
-	return len(s.driver.watches.byID)
-}
+// Save is save of the example of Fence, so that its own code is tested.
+var Save func(ctx context.Context, client *clientv3.Client, ballot store.Ballot, key, value string) error

@@ -1,4 +1,4 @@
-package etcd_test
+package etcd
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -33,14 +32,18 @@ func fenced(t *testing.T) storetest.Fenced {
 	require.NoError(t, err)
 	return storetest.Fenced{
 		Open: func(dial func(context.Context, string, string) (net.Conn, error)) store.Store {
-			return open(t, etcd.Config{TTL: middling, Dial: dial})
+			config := Config{Dial: dial}
+			if dial != nil { // the test cuts it off, and waits for the end of the session
+				config.TTL = middling
+			}
+			return open(t, config)
 		},
 		Place: func(election string) string { return "data of " + election },
 		Write: func(ctx context.Context, b store.Ballot, key, value string) error {
-			return save(ctx, client, b, key, value)
+			return Save(ctx, client, b, key, value)
 		},
 		Late: func(ctx context.Context, b store.Ballot, key, value string) error {
-			return save(ctx, late, b, key, value)
+			return Save(ctx, late, b, key, value)
 		},
 		Line: line,
 		Read: func(key string) string {
@@ -50,7 +53,7 @@ func fenced(t *testing.T) storetest.Fenced {
 			return string(resp.Kvs[0].Value)
 		},
 		Remove: func(b store.Ballot) {
-			stands, err := etcd.Fence(b)
+			stands, err := Fence(b)
 			require.NoError(t, err)
 			resp, err := client.Delete(soon(t), string(stands.GetCompare().Key))
 			require.NoError(t, err)
@@ -64,6 +67,6 @@ func TestFenceUnderAnotherPrefix(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	client.KV = namespace.NewKV(client.KV, "prefix/")
-	b := castFirst(t, open(t, etcd.Config{TTL: long}), newElection(), "own")
-	require.ErrorIs(t, save(soon(t), client, b, "data", "value"), store.ErrLost)
+	b := castFirst(t, open(t, Config{TTL: long}), newElection(), "own")
+	require.ErrorIs(t, Save(soon(t), client, b, "data", "value"), store.ErrLost)
 }

@@ -3,9 +3,33 @@ package etcd
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
+
+// All keys of an election are below the prefix.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	unique := newElection()
+	for _, prefix := range []string{unique + "/eu west", "/" + unique, unique + "+%2F"} {
+		election := "mit Teilen/und ünicode"
+		b := castFirst(t, open(t, Config{Prefix: prefix}), election, "own")
+		leader := acknowledge(t, b, "\x00\xff")
+		list := keys(t, client, prefix+"/")
+		require.Len(t, list, 2)
+		require.Regexp(t, `/mit Teilen/und ünicode/_ballots/[0-9a-f]+-[0-9a-f]{24}$`, list[0])
+		require.Equal(t, prefix+"/"+election, list[1])
+		resp, err := client.Get(soon(t), list[1])
+		require.NoError(t, err)
+		require.Equal(t, "\x00\xff", string(resp.Kvs[0].Value))
+		require.EqualValues(t, leader.Revision, resp.Kvs[0].ModRevision)
+		resp, err = client.Get(soon(t), list[0])
+		require.NoError(t, err)
+		require.EqualValues(t, b.Token(), resp.Kvs[0].CreateRevision)
+	}
+}
 
 // A ballot goes with the lease that it is named after. Any other key would stay in the way of all candidates.
 func TestBallotIsNamedAfterItsLease(t *testing.T) {
@@ -24,4 +48,20 @@ func TestBallotIsNamedAfterItsLease(t *testing.T) {
 		kv := &mvccpb.KeyValue{Key: []byte("p/a/_ballots/" + name), Lease: test.lease}
 		require.Equal(t, test.ballot, isBallot("p/a/_ballots/", kv), "%s on the lease %x", name, test.lease)
 	}
+}
+
+// The key of an entry names one ballot for ever; the client library's own elections reuse a key.
+func TestEntryKeyNamesOneBallot(t *testing.T) {
+	kv := func(lease, revision int64) *mvccpb.KeyValue {
+		return &mvccpb.KeyValue{Key: []byte("p/a@b/_ballots/2a-nonce"), Lease: lease, CreateRevision: revision}
+	}
+	entry := entryKey("p/a@b/_ballots/2a-nonce", 7)
+	require.Equal(t, "p/a@b/_ballots/2a-nonce", keyOf(entry))
+	require.Equal(t, engine.State{Token: 7, Session: "2a", Nonce: "nonce"}, entryState(entry, kv(42, 7)))
+	require.Zero(t, entryState(entry, nil))
+	require.Zero(t, entryState(entry, kv(42, 8)), "another ballot with the same key")
+	require.Zero(t, entryState(entry, kv(0, 7)), "it was overwritten, and goes with no lease")
+	require.Zero(t, entryState(entry, kv(43, 7)))
+	require.Equal(t, engine.State{Token: 7, Session: "2a"},
+		entryState("p/x/_ballots/2a@7", &mvccpb.KeyValue{Key: []byte("p/x/_ballots/2a"), Lease: 42, CreateRevision: 7}))
 }

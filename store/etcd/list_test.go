@@ -1,10 +1,9 @@
-package etcd_test
+package etcd
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -31,7 +30,7 @@ func TestElectionsPageByPage(t *testing.T) {
 	put("c%06d", 100)
 	put("z/_ballots/%d", 1)
 	tp := newTap(t)
-	st := open(t, etcd.Config{Client: tp.client, Prefix: prefix})
+	st := open(t, Config{Client: tp.client, Prefix: prefix})
 	names, err := st.Elections(soon(t))
 	require.NoError(t, err)
 	require.Len(t, names, 1502)

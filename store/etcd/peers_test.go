@@ -1,22 +1,16 @@
-package etcd_test
+package etcd
 
 import (
-	"context"
-	"errors"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/operate"
-	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// peer is a candidate of the client library's own election, which etcdctl elect uses.
-func peer(t *testing.T, client *clientv3.Client, election string) *concurrency.Election {
+// concurrent returns a candidate of the client library's own election, which etcdctl elect uses.
+func concurrent(t *testing.T, client *clientv3.Client, election string) *concurrency.Election {
 	t.Helper()
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(20))
 	require.NoError(t, err)
@@ -35,13 +29,13 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	election := newElection()
-	st := open(t, etcd.Config{TTL: long})
+	st := open(t, Config{TTL: long})
 	standing := func(want ...string) {
 		t.Helper()
 		eventually(t, func() bool { return len(values(t, st, election)) == len(want) }, "%v stand", want)
 		require.Equal(t, want, values(t, st, election))
 	}
-	a, c := peer(t, client, election), peer(t, client, election)
+	a, c := concurrent(t, client, election), concurrent(t, client, election)
 	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
 	b := cast(t, st, election, "b")
 	wonC := campaignAsPeer(t, c, "c")
@@ -67,70 +61,17 @@ func TestPeers(t *testing.T) {
 	acknowledge(t, d, "d")
 }
 
-// A ballot of the client library's own election is listed as such, and a request to resign is refused: its owner would never
-// read it. A peer that puts another value is not one that was asked.
-func TestPeersAreForeign(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	st := open(t, etcd.Config{TTL: long})
-	a := peer(t, operator(t), election)
-	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
-	require.NoError(t, a.Proclaim(soon(t), "a, changed"))
-	b := cast(t, st, election, "b")
-	token := uint64(a.Rev())
-	require.ErrorIs(t, st.RequestResignation(soon(t), election, token), errors.ErrUnsupported)
-	require.NoError(t, st.RequestResignation(soon(t), election, b.Token()))
-	list, err := st.Ballots(soon(t), election)
-	require.NoError(t, err)
-	require.Equal(t, []store.Standing{
-		{Value: "a, changed", Token: token, Foreign: true}, {Value: "b", Token: b.Token(), Asked: true},
-	}, list)
-}
-
-// The history from which the waiter's watch starts is compacted, up to the newest revision, and again while it waits.
-// The test has a server of its own, since peers that use the client library's election fail after a compaction.
-func TestCompaction(t *testing.T) {
-	t.Parallel()
-	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
-	client := operator(t, addrs...)
-	election := newElection()
-	compact := func() {
-		t.Helper()
-		resp, err := client.Put(soon(t), election, "")
-		require.NoError(t, err)
-		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
-		require.NoError(t, err)
-	}
-	st := open(t, etcd.Config{Endpoints: addrs, TTL: long})
-	first := castFirst(t, st, election, "first")
-	compact()
-	second := cast(t, open(t, etcd.Config{Endpoints: addrs, TTL: long}), election, "second")
-	followed := make(chan store.Leader, 1)
-	go func() {
-		leader, _ := storetest.Leader(context.Background(), st, election, &store.Leader{})
-		followed <- leader
-	}()
-	compact()
-	waiting(t, second)
-	compact()
-	require.NoError(t, first.Withdraw(soon(t)))
-	require.NoError(t, second.Wait(soon(t)))
-	compact()
-	leader := acknowledge(t, second, "second")
-	require.Equal(t, leader, receive(t, followed, "the follower"))
-}
-
 // A hold keeps the peers from leading, too. They know no acknowledgement: they take a hold that is first in line for the
 // leader, as docs/command.md says.
 func TestPeersSeeAHold(t *testing.T) {
 	t.Parallel()
 	election := newElection()
-	st := open(t, etcd.Config{TTL: long})
+	st := open(t, Config{TTL: long})
 	first := cast(t, st, election, "first")
 	require.NoError(t, first.Wait(soon(t)))
 	h, err := operate.NewHold(soon(t), st, election, "new disks")
 	require.NoError(t, err)
-	a := peer(t, operator(t), election)
+	a := concurrent(t, operator(t), election)
 	won := campaignAsPeer(t, a, "a")
 	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "the peer stands")
 	require.NoError(t, first.Withdraw(soon(t)))

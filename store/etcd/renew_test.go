@@ -345,3 +345,23 @@ func TestRenewalsAreRefused(t *testing.T) {
 		require.Equal(t, 1, r.streams)
 	})
 }
+
+// The only connection falls silent: the lease holds, since renewals go on over another one.
+func TestConnectionFallsSilent(t *testing.T) {
+	t.Parallel()
+	const ttl = 24 * time.Second // a busy machine takes seconds for a new connection
+	address := sharedServer(t).Addrs()[0]
+	var lines muter
+	b := castFirst(t, open(t, Config{Endpoints: []string{address}, Dial: lines.Dial, TTL: ttl}), newElection(), "own")
+	span, ok := b.Lease().Span()
+	require.True(t, ok)
+	for range 2 {
+		renewal := b.Lease().Last()
+		lines.mute(address)
+		eventually(t, func() bool {
+			require.True(t, b.Lease().Holds(span))
+			return b.Lease().Last().Sent.Sub(renewal.Sent) > ttl/2
+		}, "renewals over another connection")
+	}
+	require.NoError(t, b.Err())
+}

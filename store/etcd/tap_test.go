@@ -1,9 +1,11 @@
-package etcd_test
+package etcd
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
@@ -12,6 +14,77 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
+
+// meter counts the bytes that come over its connections.
+type meter struct{ received atomic.Int64 }
+
+type meteredConn struct {
+	net.Conn
+	meter *meter
+}
+
+func (m *meter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return meteredConn{conn, m}, nil
+}
+
+func (c meteredConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.meter.received.Add(int64(n))
+	return n, err
+}
+
+// muter dials connections that can be made silent: nothing that the server sends over them arrives any more.
+type muter struct {
+	mu    sync.Mutex
+	conns []*mutable
+}
+
+type mutable struct {
+	net.Conn
+	mu    sync.Mutex
+	muted bool // guarded by mu
+}
+
+func (m *muter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &mutable{Conn: conn}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conns = append(m.conns, c)
+	return c, nil
+}
+
+// mute makes the present connections to an address silent.
+func (m *muter) mute(address string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		if c.RemoteAddr().String() == address {
+			c.mu.Lock()
+			c.muted = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+func (c *mutable) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		c.mu.Lock()
+		muted := c.muted
+		c.mu.Unlock()
+		if !muted || err != nil {
+			return n, err
+		}
+	}
+}
 
 // tap is between a store and its client's connection, so that a test can affect a single request or reply;
 // conformance.Network affects all of them. The client is a caller's, as in Config.Client.

@@ -1,16 +1,53 @@
 package etcd
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// The history from which the waiter's watch starts is compacted, up to the newest revision, and again while it waits.
+// The test has a server of its own, since peers that use the client library's election fail after a compaction.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
+	client := operator(t, addrs...)
+	election := newElection()
+	compact := func() {
+		t.Helper()
+		resp, err := client.Put(soon(t), election, "")
+		require.NoError(t, err)
+		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
+		require.NoError(t, err)
+	}
+	st := open(t, Config{Endpoints: addrs, TTL: long})
+	first := castFirst(t, st, election, "first")
+	compact()
+	second := cast(t, open(t, Config{Endpoints: addrs, TTL: long}), election, "second")
+	followed := make(chan store.Leader, 1)
+	go func() {
+		leader, _ := storetest.Leader(context.Background(), st, election, &store.Leader{})
+		followed <- leader
+	}()
+	compact()
+	waiting(t, second)
+	compact()
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, second.Wait(soon(t)))
+	compact()
+	leader := acknowledge(t, second, "second")
+	require.Equal(t, leader, receive(t, followed, "the follower"))
+}
 
 // heard is what watches have reported, in one order.
 type heard []string
@@ -126,143 +163,6 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 	require.Zero(t, told.AsOf)
 }
 
-// Before a watch reports anything, also that it is set, it raises the floor of the reads: no later read returns an
-// older state.
-func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
-	d := watching()
-	var floor int64
-	l := &watch{key: "a", state: leaderState, tell: func(engine.News) { floor = d.known().floor }}
-	d.watches.set(l)
-	d.confirms(t, 1, 10)
-	require.EqualValues(t, 10, d.known().floor)
-	require.NoError(t, d.shows(l, "a", 10))
-	d.changes(t, 1, "a", 12)
-	require.EqualValues(t, 12, floor)
-	d.changes(t, 1, "a", 11)
-	require.EqualValues(t, 12, d.known().floor)
-}
-
-// News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
-func TestLaggingNewsAreNoReturn(t *testing.T) {
-	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, false))
-	since := d.revisions.backSince
-	require.False(t, since.IsZero())
-	d.raise(60)
-	require.Equal(t, since, d.revisions.backSince)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
-	require.Equal(t, since, d.revisions.backSince)
-	require.EqualValues(t, 100, d.known().floor)
-	d.raise(100)
-	require.Zero(t, d.revisions.backSince)
-}
-
-// A write whose answer has a lower revision than one seen before proves that the cluster was restored; so does a read,
-// but only after some time. The store notices a restore once: requests that were sent before and answered later have to
-// be sent again.
-func TestRestoreIsNoticedOnce(t *testing.T) {
-	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
-	d.life.Stop()
-	d.life.Wait()
-}
-
-// A progress message confirms a request if it covers the revision that the cluster had when the request was sent. It
-// confirms it to the watches that have reported something and ask for it.
-func TestProgressConfirms(t *testing.T) {
-	var h heard
-	d := watching()
-	l, late, ballot := h.watch("l", "a"), h.watch("late", "b"), h.watch("ballot", "c")
-	ballot.dated = false
-	for i, l := range []*watch{l, late, ballot} {
-		d.watches.set(l)
-		d.watches.take()
-		d.confirms(t, int64(i+1), 10)
-	}
-	require.NoError(t, d.shows(l, "a", 10))
-	require.NoError(t, d.shows(ballot, "c", 10))
-	h.take()
-	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	d.watches.progress(20, at)
-	d.watches.progress(30, at.Add(time.Second))
-	d.progresses(t, 19)
-	require.Empty(t, h)
-	d.progresses(t, 20)
-	require.Equal(t, heard{"l as of 00"}, h.take())
-	require.NoError(t, d.shows(late, "b", 25))
-	d.progresses(t, 30)
-	require.ElementsMatch(t, heard{"late 25", "l as of 01", "late as of 01"}, h.take())
-
-	d.watches.stop(l)
-	d.watches.progress(40, at.Add(2*time.Second))
-	d.progresses(t, 40)
-	require.Equal(t, heard{"late as of 02"}, h.take(), "the other one has left")
-	d.watches.breakOff(fmt.Errorf("cut"))
-	require.ElementsMatch(t, heard{"late over", "ballot over"}, h.take())
-	d.watches.set(h.watch("again", "a"))
-	d.confirms(t, 1, 10)
-	d.watches.progress(50, at.Add(3*time.Second))
-	d.progresses(t, 50)
-	require.Empty(t, h, "the watch before is over, and the new one has told nothing")
-}
-
-// A stream on which several requests for progress have no answer is given up, also if no watch was ever confirmed.
-func TestStreamWithoutProgressIsSilent(t *testing.T) {
-	for name, confirmed := range map[string]bool{"confirmed": true, "not confirmed": false} {
-		t.Run(name, func(t *testing.T) {
-			var h heard
-			d := watching()
-			d.watches.progress(5, time.Now()) // nothing is watched: progress is not requested
-			d.watches.set(h.watch("l", "a"))
-			if confirmed {
-				d.confirms(t, 1, 10)
-			}
-			for range 3 {
-				require.False(t, d.watches.silent())
-				d.watches.progress(20, time.Now())
-			}
-			require.True(t, d.watches.silent())
-			d.progresses(t, 20)
-			require.False(t, d.watches.silent())
-		})
-	}
-}
-
-// While the cluster refuses all watches it reports no progress, but the stream answers and is kept. If one watch is
-// set, progress has to come.
-func TestRefusedWatchesAreNoSilence(t *testing.T) {
-	var h heard
-	d := watching()
-	refuses := func() {
-		t.Helper()
-		l := h.watch("l", "a")
-		d.watches.set(l)
-		d.watches.progress(20, time.Now())
-		require.NoError(t, d.handle(&pb.WatchResponse{
-			Header: &pb.ResponseHeader{Revision: 10}, Created: true, Canceled: true, WatchId: -1,
-			CancelReason: "rpc error: code = PermissionDenied desc = etcdserver: permission denied",
-		}))
-		require.ErrorIs(t, d.ready(t.Context(), l), store.ErrDenied)
-	}
-	for range 5 {
-		refuses()
-		require.False(t, d.watches.silent())
-	}
-	d.watches.set(h.watch("set", "b"))
-	d.confirms(t, 1, 10)
-	for range 3 {
-		require.False(t, d.watches.silent())
-		refuses()
-	}
-	require.True(t, d.watches.silent())
-}
-
 // When the stream breaks, all watches that have reported something are told that they are over. The others do not
 // report what they have read. The next watches are on another stream.
 func TestBreakEndsAllWatches(t *testing.T) {
@@ -316,20 +216,4 @@ func TestWatchIsTakenBack(t *testing.T) {
 	d.watches.stop(one)
 	require.Equal(t, []int64{0}, canceled())
 	require.Empty(t, d.watches.byID)
-}
-
-// The key of an entry names one ballot for ever; the client library's own elections reuse a key.
-func TestEntryKeyNamesOneBallot(t *testing.T) {
-	kv := func(lease, revision int64) *mvccpb.KeyValue {
-		return &mvccpb.KeyValue{Key: []byte("p/a@b/_ballots/2a-nonce"), Lease: lease, CreateRevision: revision}
-	}
-	entry := entryKey("p/a@b/_ballots/2a-nonce", 7)
-	require.Equal(t, "p/a@b/_ballots/2a-nonce", keyOf(entry))
-	require.Equal(t, engine.State{Token: 7, Session: "2a", Nonce: "nonce"}, entryState(entry, kv(42, 7)))
-	require.Zero(t, entryState(entry, nil))
-	require.Zero(t, entryState(entry, kv(42, 8)), "another ballot with the same key")
-	require.Zero(t, entryState(entry, kv(0, 7)), "it was overwritten, and goes with no lease")
-	require.Zero(t, entryState(entry, kv(43, 7)))
-	require.Equal(t, engine.State{Token: 7, Session: "2a"},
-		entryState("p/x/_ballots/2a@7", &mvccpb.KeyValue{Key: []byte("p/x/_ballots/2a"), Lease: 42, CreateRevision: 7}))
 }

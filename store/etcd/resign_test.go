@@ -1,8 +1,7 @@
 package etcd
 
 import (
-	"context"
-	"strings"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -10,48 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 )
-
-// between does things before and after each transaction. A nil function does nothing.
-type between struct {
-	before atomic.Pointer[func(*pb.TxnRequest) error]
-	after  atomic.Pointer[func(*pb.TxnResponse)]
-}
-
-func (b *between) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	opts ...grpc.CallOption,
-) error {
-	if before := b.before.Load(); before != nil && strings.HasSuffix(method, "/Txn") {
-		if err := (*before)(req.(*pb.TxnRequest)); err != nil {
-			return err
-		}
-	}
-	err := invoke(ctx, method, req, reply, cc, opts...)
-	if after := b.after.Load(); after != nil && err == nil && strings.HasSuffix(method, "/Txn") {
-		(*after)(reply.(*pb.TxnResponse))
-	}
-	return err
-}
-
-// An answer in which parts are missing says nothing: it might come from a gateway.
-func TestAnswerInParts(t *testing.T) {
-	t.Parallel()
-	var b between
-	d, _ := opened(t, b.intercept)
-	for name, leaveOut := range map[string]func(*pb.TxnResponse){
-		"the header":           func(r *pb.TxnResponse) { r.Header = nil },
-		"all results":          func(r *pb.TxnResponse) { r.Responses = nil },
-		"one of the responses": func(r *pb.TxnResponse) { r.Responses = r.Responses[1:] },
-	} {
-		b.after.Store(&leaveOut)
-		_, err := d.Ballots(soon(t), "x")
-		require.ErrorIs(t, err, store.ErrUnknownOutcome, name)
-	}
-	b.after.Store(nil)
-	_, err := d.Ballots(soon(t), "x")
-	require.NoError(t, err)
-}
 
 // RequestResignation marks the ballot of the token and nothing else: no key that is no ballot, and no ballot that has the
 // same key since.
@@ -96,4 +54,24 @@ func TestOnlyTheBallotOfTheTokenIsMarked(t *testing.T) {
 	require.NoError(t, d.RequestResignation(soon(t), "x", token))
 	require.Nil(t, b.before.Load())
 	require.EqualValues(t, 1, version(key))
+}
+
+// A ballot of the client library's own election is listed as such, and a request to resign is refused: its owner would never
+// read it. A peer that puts another value is not one that was asked.
+func TestPeersAreForeign(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	st := open(t, Config{TTL: long})
+	a := concurrent(t, operator(t), election)
+	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
+	require.NoError(t, a.Proclaim(soon(t), "a, changed"))
+	b := cast(t, st, election, "b")
+	token := uint64(a.Rev())
+	require.ErrorIs(t, st.RequestResignation(soon(t), election, token), errors.ErrUnsupported)
+	require.NoError(t, st.RequestResignation(soon(t), election, b.Token()))
+	list, err := st.Ballots(soon(t), election)
+	require.NoError(t, err)
+	require.Equal(t, []store.Standing{
+		{Value: "a, changed", Token: token, Foreign: true}, {Value: "b", Token: b.Token(), Asked: true},
+	}, list)
 }

@@ -1,4 +1,4 @@
-package etcd_test
+package etcd
 
 import (
 	"testing"
@@ -6,10 +6,60 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// The acknowledgement is deleted or overwritten. Followers see what is there, and the leader goes on and can
+// acknowledge again. When it resigns it removes the key, if that is its own.
+func TestAcknowledgementMeddledWith(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	st, follower := open(t, Config{TTL: long}), open(t, Config{TTL: long})
+	b := castFirst(t, st, election, "own")
+	leader := acknowledge(t, b, "own")
+	for _, meddle := range []clientv3.Op{
+		clientv3.OpDelete(ackKey(election)),
+		clientv3.OpPut(ackKey(election), "another client's"),
+		clientv3.OpPut(ackKey(election), ""),
+	} {
+		_, err := client.Do(soon(t), meddle)
+		require.NoError(t, err)
+		seen, err := storetest.Leader(soon(t), follower, election, &leader)
+		require.NoError(t, err)
+		require.Equal(t, string(meddle.ValueBytes()), seen.Value)
+		again := acknowledge(t, b, "own")
+		require.Greater(t, again.Revision, leader.Revision)
+		leader, err = storetest.Leader(soon(t), follower, election, &seen)
+		require.NoError(t, err)
+		require.Equal(t, again, leader)
+	}
+	require.NoError(t, b.Err())
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Empty(t, keys(t, client, ackKey(election)))
+}
+
+// A leader that acknowledges again sends three requests: the first is refused, since the key is held, the second reads who
+// holds the key, and the third replaces the value.
+func TestCostOfAcknowledgingAgain(t *testing.T) {
+	t.Parallel()
+	var b between
+	_, s := opened(t, b.intercept)
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	first, err := s.Acknowledge(soon(t), e, "first")
+	require.NoError(t, err)
+	requests := 0
+	count := func(*pb.TxnRequest) error { requests++; return nil }
+	b.before.Store(&count)
+	second, err := s.Acknowledge(soon(t), e, "second")
+	require.NoError(t, err)
+	require.Greater(t, second, first)
+	require.Equal(t, 3, requests)
+}
 
 // A live session that never had a ballot in the queue holds the acknowledgement's key. The takeover fails with an error
 // that names the session, and the key stays as it is, also when the ballot is withdrawn. When that session is over, the
@@ -22,7 +72,7 @@ func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Put(soon(t), ackKey(election), "a leader of another program", clientv3.WithLease(lease.ID))
 	require.NoError(t, err)
-	st := open(t, etcd.Config{})
+	st := open(t, Config{})
 	holds := func(value string) {
 		t.Helper()
 		leader, err := storetest.Leader(soon(t), st, election, nil)
@@ -63,7 +113,7 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 		_, err := client.Delete(soon(t), key)
 		require.NoError(t, err)
 	}
-	st, other := open(t, etcd.Config{TTL: long}), open(t, etcd.Config{TTL: long})
+	st, other := open(t, Config{TTL: long}), open(t, Config{TTL: long})
 	t.Run("of one that was ahead", func(t *testing.T) {
 		election := newElection()
 		acknowledge(t, castFirst(t, st, election, "first"), "first")
@@ -109,12 +159,12 @@ func TestHolderIsForgotten(t *testing.T) {
 	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
 	client := operator(t, addrs...)
 	election := newElection()
-	first := open(t, etcd.Config{Endpoints: addrs, TTL: long})
+	first := open(t, Config{Endpoints: addrs, TTL: long})
 	leader := acknowledge(t, castFirst(t, first, election, "first"), "first")
 	key, _ := ballotOf(t, client, election, "first")
 	_, err := client.Delete(soon(t), key)
 	require.NoError(t, err)
-	next := castFirst(t, open(t, etcd.Config{Endpoints: addrs, TTL: long}), election, "next")
+	next := castFirst(t, open(t, Config{Endpoints: addrs, TTL: long}), election, "next")
 	_, err = client.Compact(soon(t), int64(leader.Revision)+1)
 	require.NoError(t, err)
 	_, err = next.Acknowledge(soon(t), "next")

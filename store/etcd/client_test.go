@@ -1,0 +1,255 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// In a minute of an outage a store opens four connections a second at most, however many endpoints there are and whatever
+// happens to the connections.
+func TestDialsOfAnOutage(t *testing.T) {
+	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0} // a frame of HTTP/2 that sets nothing: to the client library, the server works
+	for name, serve := range map[string]func(server net.Conn) error{
+		"refused": func(net.Conn) error { return errors.New("connection refused") },
+		"closed at once": func(server net.Conn) error {
+			go func() { _ = server.Close() }()
+			return nil
+		},
+		"closed after the first answer": func(server net.Conn) error {
+			go func() {
+				go func() { _, _ = io.Copy(io.Discard, server) }()
+				_, _ = server.Write(settings)
+				_ = server.Close()
+			}()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var dials int
+				dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+					mu.Lock()
+					dials++
+					flood := dials > 2000
+					mu.Unlock()
+					if flood {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					client, server := net.Pipe()
+					return client, serve(server)
+				}
+				d, err := newDriver(Config{Endpoints: []string{"a", "b", "c", "d", "e"}, TTL: 4 * time.Second, Dial: dial})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = d.Close() })
+				d.begin()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				for ctx.Err() == nil {
+					_, _, err = d.Open(ctx)
+					time.Sleep(250 * time.Millisecond)
+				}
+				require.Error(t, err)
+				synctest.Wait()
+				mu.Lock()
+				n := dials
+				mu.Unlock()
+				require.Less(t, n, 4*60+3*5+5)
+				require.Greater(t, n, 30)
+				t.Logf("%d dials", n)
+			})
+		})
+	}
+}
+
+// Only an answer of the cluster itself proves that a request was denied, or not carried out. An error from a proxy in
+// between might come after the proxy has passed the request on.
+func TestWhatAnErrorMeans(t *testing.T) {
+	for _, code := range []codes.Code{
+		codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.ResourceExhausted, codes.FailedPrecondition,
+		codes.InvalidArgument, codes.OutOfRange, codes.Unavailable, codes.Internal, codes.Unknown,
+	} {
+		err := explain(status.Error(code, "unexpected HTTP status code received from server"))
+		require.ErrorIs(t, err, store.ErrUnknownOutcome, code)
+		require.NotErrorIs(t, err, store.ErrUnavailable, code)
+		require.NotErrorIs(t, err, store.ErrDenied, code)
+	}
+	for _, denied := range []error{rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCAuthFailed, rpctypes.ErrGRPCUserEmpty} {
+		require.ErrorIs(t, explain(denied), store.ErrDenied)
+	}
+	for _, refused := range []error{
+		rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCRequestTooManyRequests,
+	} {
+		require.ErrorIs(t, explain(refused), store.ErrUnavailable)
+		require.IsType(t, engine.Answered(refused), explain(refused), "no outage")
+	}
+	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
+	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
+	for _, final := range []error{rpctypes.ErrGRPCRequestTooLarge, rpctypes.ErrGRPCCompacted} {
+		require.NotErrorIs(t, explain(final), store.ErrUnknownOutcome, "such a request never succeeds")
+		require.NotErrorIs(t, explain(final), store.ErrUnavailable)
+	}
+}
+
+// TestDeadlineIsSaidOnce: the client library might give the deadline itself as the reason for no answer.
+func TestDeadlineIsSaidOnce(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	for reason, text := range map[string]string{
+		"context deadline exceeded":                    "context deadline exceeded",
+		"context deadline exceeded while it connected": "context deadline exceeded while it connected",
+		"connection refused":                           "context deadline exceeded: connection refused",
+	} {
+		err := (&driver{trouble: errors.New(reason)}).unreached(ctx)
+		require.EqualError(t, err, text)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// Each way in which one side that speaks TLS meets one that does not: which of them it is depends on who hangs up first.
+func TestWhatLooksLikeTLSOnOneSide(t *testing.T) {
+	require.False(t, looksMismatched(nil))
+	for text, want := range map[string]bool{
+		"authentication handshake failed: EOF":                                                  true,
+		"authentication handshake failed: read tcp: connection reset by peer":                   true,
+		"authentication handshake failed: tls: first record does not look like a TLS handshake": true,
+		"authentication handshake failed: x509: certificate signed by unknown authority":        false,
+		"error reading server preface: EOF":                                                     true,
+		"error reading server preface: " + errNoAnswer.Error():                                  false,
+		"read tcp: connection reset by peer":                                                    false,
+	} {
+		require.Equal(t, want, looksMismatched(errors.New(text)), text)
+	}
+}
+
+// If connections end during the handshake, a store that has never worked asks whether the server speaks TLS. A store
+// that has worked does not.
+func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
+	d := watching()
+	ended := errors.New("error reading server preface: EOF")
+	d.troubled(ended)
+	require.ErrorContains(t, d.trouble, "TLS")
+	d.troubled(nil)
+	require.NoError(t, d.trouble)
+	d.troubled(ended)
+	require.Equal(t, ended, d.trouble)
+}
+
+// The server is not there at the start: a candidate reports that, and leads once the server is there.
+func TestUnreachableAtTheStart(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	require.NoError(t, server.Member(0).Stop())
+	c := contend(t, open(t, Config{Endpoints: server.Addrs(), TTL: shortest}), "a", "own")
+	follower := open(t, Config{Endpoints: server.Addrs()})
+	leaders := make(chan store.Leader, 1)
+	go func() {
+		leader, err := storetest.Leader(soon(t), follower, "a", &store.Leader{})
+		if err == nil {
+			leaders <- leader
+		}
+	}()
+	eventually(t, func() bool { return len(c.Errors()) > 0 }, "an error")
+	require.ErrorIs(t, c.Errors()[0], store.ErrUnavailable)
+	require.ErrorContains(t, c.Errors()[0], "connection refused")
+	require.ErrorContains(t, c.Errors()[0], server.Addrs()[0])
+	require.False(t, follower.Worked())
+	require.NoError(t, server.Member(0).Start(soon(t)))
+	receive(t, c.Terms, "it leads")
+	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)
+}
+
+// The disk's quota is used up: a campaign reports that, and goes on when there is room.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: append(fast, "--quota-backend-bytes=100000")})
+	client := operator(t, server.Addrs()...)
+	value := string(make([]byte, 100_000))
+	eventually(t, func() bool {
+		_, err := client.Put(soon(t), "x", value)
+		return err != nil
+	}, "the quota is used up")
+	st := open(t, Config{Endpoints: server.Addrs(), TTL: shortest})
+	_, err := st.Cast(soon(t), "a", "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "space exceeded")
+	require.False(t, errors.Is(err, store.ErrDenied))
+}
+
+// The caller closes its client before the store. Everything ends with an error that names the reason, and Close
+// returns.
+func TestCallerClosesTheClient(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	client, err := clientv3.New(clientv3.Config{Endpoints: sharedServer(t).Addrs()})
+	require.NoError(t, err)
+	st := open(t, Config{Client: client, TTL: middling})
+	b := castFirst(t, st, election, "own")
+	waiter := cast(t, st, election, "waiter")
+	c := contend(t, st, election, "candidate")
+	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "all stand")
+	pending := make(chan error, 1)
+	go func() { _, err := storetest.Leader(soon(t), st, election, &store.Leader{}); pending <- err }()
+	eventually(t, func() bool { return st.watches() == 6 }, "all watch") // one, two and two ballots, and the acknowledgement
+	require.NoError(t, client.Close())
+	lost(t, b)
+	lost(t, waiter)
+	require.ErrorIs(t, receive(t, pending, "the end of the pending call"), store.ErrClosed)
+	require.ErrorIs(t, receive(t, c.Ended, "the end of Run"), store.ErrClosed)
+	_, err = st.Cast(soon(t), election, "x")
+	require.ErrorIs(t, err, store.ErrClosed)
+	require.ErrorContains(t, err, "client")
+	require.Error(t, b.Withdraw(soon(t)), "the ballot is not known to be gone")
+	require.NoError(t, st.Close())
+	// The keys are removed when the TTL ends.
+	castFirst(t, open(t, Config{TTL: middling}), election, "next")
+}
+
+// A server that speaks HTTP/1.1, as etcd does at its port for peers: the store asks for another port, and not about
+// TLS.
+func TestPortForPeersIsNamed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	st := open(t, Config{Endpoints: []string{server.Listener.Addr().String()}, TTL: shortest})
+	eventually(t, func() bool {
+		_, err := st.Ballots(within(t, time.Second), "a")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "TLS")
+		return strings.Contains(err.Error(), "is this the port for clients")
+	}, "it says what happens")
+}
+
+// A server that accepts connections and sends nothing is reported as one that does not answer.
+func TestSilentServerIsNamed(t *testing.T) {
+	t.Parallel()
+	address := storetest.SilentServer(t)
+	st := open(t, Config{Endpoints: []string{address}, TTL: shortest})
+	eventually(t, func() bool {
+		_, err := st.Cast(soon(t), "a", "own")
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotContains(t, err.Error(), "use of closed")
+		require.NotContains(t, err.Error(), "TLS")
+		return strings.Contains(err.Error(), "no answer came from "+address)
+	}, "it says what happens")
+}

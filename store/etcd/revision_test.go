@@ -1,0 +1,220 @@
+package etcd
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/lab/stall"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// An answer in which parts are missing says nothing: it might come from a gateway.
+func TestAnswerInParts(t *testing.T) {
+	t.Parallel()
+	var b between
+	d, _ := opened(t, b.intercept)
+	for name, leaveOut := range map[string]func(*pb.TxnResponse){
+		"the header":           func(r *pb.TxnResponse) { r.Header = nil },
+		"all results":          func(r *pb.TxnResponse) { r.Responses = nil },
+		"one of the responses": func(r *pb.TxnResponse) { r.Responses = r.Responses[1:] },
+	} {
+		b.after.Store(&leaveOut)
+		_, err := d.Ballots(soon(t), "x")
+		require.ErrorIs(t, err, store.ErrUnknownOutcome, name)
+	}
+	b.after.Store(nil)
+	_, err := d.Ballots(soon(t), "x")
+	require.NoError(t, err)
+}
+
+// A restore brings back a withdrawn ballot of a live session, with its acknowledgement. No ballot of the store accounts for
+// it, so the session ends, whether the store stands in the election again or not, and whether it can notice the restore
+// or not. The cluster removes both, and the store stands again.
+func TestRestoredBallotIsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ standsAgain, noticed bool }{
+		"stands again": {standsAgain: true}, "does not": {}, "is noticed": {noticed: true}, "stands again, noticed": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+			client := operator(t, server.Addrs()...)
+			config := Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
+			election := newElection()
+			st, other := open(t, config), open(t, config)
+			b := castFirst(t, st, election, "withdrawn")
+			acknowledge(t, b, "withdrawn")
+			another := castFirst(t, st, newElection(), "another")
+			castFirst(t, other, newElection(), "so that this session is in the copy too")
+			advance(t, client, 1)
+			restart(t, server.Member(0), server.Member(0).SaveData)
+			require.NoError(t, b.Withdraw(soon(t)))
+			if test.noticed {
+				advance(t, client, 100)
+				confirmedAgain(t, st)
+			}
+			require.Empty(t, keys(t, client, ackKey(election)))
+			restart(t, server.Member(0), server.Member(0).RestoreData)
+			next := other
+			if test.standsAgain {
+				next = st
+			}
+			first := contend(t, next, election, "next")
+			receive(t, first.Terms, "the term")
+			lost(t, another)
+			require.Equal(t, []string{"next"}, values(t, other, election))
+			leader, err := storetest.Leader(soon(t), other, election, nil)
+			require.NoError(t, err)
+			require.Contains(t, []string{"", "next"}, leader.Value, "its acknowledgement has gone")
+		})
+	}
+}
+
+// restart stops a server, does something to its data, and starts it again.
+func restart(t *testing.T, m *testserver.Member, change func() error) {
+	t.Helper()
+	require.NoError(t, m.Stop())
+	require.NoError(t, change())
+	require.NoError(t, m.Start(soon(t)))
+}
+
+// advance raises the cluster's revision by n.
+func advance(t *testing.T, client *clientv3.Client, n int) {
+	t.Helper()
+	for range n {
+		_, err := client.Put(soon(t), "something else", "")
+		require.NoError(t, err)
+	}
+}
+
+// The server is restored from a copy of its data. Tokens go back, and candidates refuse them. Followers go on, and see
+// the restored state. When the tokens have caught up candidates lead again.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	meter := stall.Watch(t)
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	client := operator(t, server.Addrs()...)
+	election := newElection()
+	config := Config{Endpoints: server.Addrs(), TTL: 5 * time.Second}
+	var log logged
+	config.Logger = log.logger()
+	_, err := client.Put(soon(t), ackKey("other"), "early")
+	require.NoError(t, err)
+	restart(t, server.Member(0), server.Member(0).SaveData)
+
+	advance(t, client, 100)
+	_, err = client.Put(soon(t), ackKey("other"), "late")
+	require.NoError(t, err)
+	c := contend(t, open(t, config), election, "first")
+	term := receive(t, c.Terms, "the first term")
+	waiter := contend(t, open(t, config), election, "waiter")
+	follower := open(t, config)
+	late, err := storetest.Leader(soon(t), follower, "other", nil)
+	require.NoError(t, err)
+	first, err := storetest.Leader(soon(t), follower, election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "first", first.Value)
+	eventually(t, func() bool { return len(values(t, follower, election)) == 2 }, "both stand")
+	changed := make(chan store.Leader, 2)
+	for name, prev := range map[string]store.Leader{"other": late, election: first} {
+		go func() {
+			leader, err := storetest.Leader(soon(t), follower, name, &prev)
+			if err == nil {
+				changed <- leader
+			}
+		}()
+	}
+
+	restart(t, server.Member(0), server.Member(0).RestoreData)
+	start := time.Now()
+	receive(t, term.Context().Done(), "the end of the term")
+	seen := map[string]bool{}
+	for range 2 {
+		seen[receive(t, changed, "the restored state").Value] = true
+	}
+	require.Equal(t, map[string]bool{"early": true, "": true}, seen)
+	const slack = 5 * time.Second // for a server that has just been started on a busy machine
+	require.Less(t, time.Since(start), max(config.TTL, 5*time.Second)+slack+meter.Stalled(), "%v", meter)
+	confirmed(t, follower, election) // what the follower knows
+	eventually(t, func() bool { return log.has("gone back") }, "the log tells")
+	refused := func(c *contender) bool {
+		for _, err := range c.Errors() {
+			if errors.Is(err, leadership.ErrTokenRegressed) {
+				return true
+			}
+		}
+		return false
+	}
+	eventually(t, func() bool { return refused(c) && refused(waiter) }, "tokens that went back are refused")
+	require.Empty(t, c.Terms)
+	require.Empty(t, waiter.Terms)
+
+	advance(t, client, 300)
+	again := leaderAmong(t, c, waiter)
+	require.Greater(t, receive(t, again.Terms, "a term").Token(), term.Token())
+	require.Less(t, log.count(), 60)
+}
+
+// A gateway that leaves the cluster's id out is no other cluster.
+func TestAnswerWithoutTheClustersID(t *testing.T) {
+	d := watching()
+	for _, id := range []uint64{7, 0, 7} {
+		require.True(t, d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10}, false))
+	}
+	require.EqualValues(t, 7, d.revisions.cluster)
+}
+
+// Before a watch reports anything, also that it is set, it raises the floor of the reads: no later read returns an
+// older state.
+func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
+	d := watching()
+	var floor int64
+	l := &watch{key: "a", state: leaderState, tell: func(engine.News) { floor = d.known().floor }}
+	d.watches.set(l)
+	d.confirms(t, 1, 10)
+	require.EqualValues(t, 10, d.known().floor)
+	require.NoError(t, d.shows(l, "a", 10))
+	d.changes(t, 1, "a", 12)
+	require.EqualValues(t, 12, floor)
+	d.changes(t, 1, "a", 11)
+	require.EqualValues(t, 12, d.known().floor)
+}
+
+// News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
+func TestLaggingNewsAreNoReturn(t *testing.T) {
+	d := watching()
+	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
+	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, false))
+	since := d.revisions.backSince
+	require.False(t, since.IsZero())
+	d.raise(60)
+	require.Equal(t, since, d.revisions.backSince)
+	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
+	require.Equal(t, since, d.revisions.backSince)
+	require.EqualValues(t, 100, d.known().floor)
+	d.raise(100)
+	require.Zero(t, d.revisions.backSince)
+}
+
+// A write whose answer has a lower revision than one seen before proves that the cluster was restored; so does a read,
+// but only after some time. The store notices a restore once: requests that were sent before and answered later have to
+// be sent again.
+func TestRestoreIsNoticedOnce(t *testing.T) {
+	d := watching()
+	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
+	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
+	require.EqualValues(t, 50, d.known().floor)
+	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
+	require.EqualValues(t, 50, d.known().floor)
+	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
+	d.life.Stop()
+	d.life.Wait()
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -22,6 +21,7 @@ func requireDenied(t *testing.T, err error, path string) {
 
 // Two identities use one root, under each setting of the ACL. The ACL is set by the first.
 func TestACL(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		acl               zookeeper.ACL
 		anonymous         bool // the first has no identity
@@ -36,7 +36,7 @@ func TestACL(t *testing.T) {
 		t.Run("acl "+string(c.acl), func(t *testing.T) {
 			root, election := "/"+newElection(), newElection()
 			path := root + "/" + election
-			config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Root: root}
+			config := zookeeper.Config{Root: root}
 			first, second := config, config
 			first.ACL, first.User, first.Password = c.acl, "first", "secret 1"
 			if c.anonymous {
@@ -100,14 +100,14 @@ func TestACL(t *testing.T) {
 // The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
 // with the session, whether the store is closed or goes on with another session.
 func TestRemovalIsDenied(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, "/_zkelection")
 	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate|zk.PermRead))
 	require.NoError(t, err)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl})
-	other, err := zookeeper.Open(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	require.NoError(t, err)
+	st := open(t, zookeeper.Config{TTL: middling})
+	other := open(t, zookeeper.Config{})
 	b := castFirst(t, st, election, "first")
 	bystander := castFirst(t, st, newElection(), "of the same session")
 	waiter := cast(t, other, election, "waiter")
@@ -127,10 +127,11 @@ func TestRemovalIsDenied(t *testing.T) {
 // The permission to read a ballot is taken away: on the next connection the store can't watch the ballot any more, and
 // the ballot must not block others.
 func TestLookIsDenied(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	st, tp := openTapped(t)
-	first := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "first")
+	first := castFirst(t, open(t, zookeeper.Config{}), election, "first")
 	b := cast(t, st, election, "unreadable")
 	_, err := conn.SetACL(find(t, conn, election, "unreadable"), zk.WorldACL(zk.PermDelete), -1)
 	require.NoError(t, err)
@@ -144,11 +145,13 @@ func TestLookIsDenied(t *testing.T) {
 
 // A server whose root may not be read refuses the confirmations of a session. The refusal comes from a quorum, too.
 func TestConfirmationIsDenied(t *testing.T) {
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
+	t.Parallel()
+	server := faultyServer(t) // no other test uses it meanwhile
 	conn := connectRaw(t, long, server.Addrs()...)
 	_, err := conn.SetACL("/", zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
 	require.NoError(t, err)
-	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long})
+	defer conn.SetACL("/", world, -1)
+	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: middling})
 	b := castFirst(t, st, newElection(), "own")
 	first := b.Lease().Last().Sent
 	eventually(t, func() bool { return b.Lease().Last().Sent.After(first) }, "the lease is renewed")

@@ -3,22 +3,21 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
 
 // closeLimit bounds Close. The client library takes up to three seconds if its queue is full and the server does not
-// answer. The rest is for a slow machine.
-const closeLimit = 10 * time.Second
+// answer.
+const closeLimit = 5 * time.Second
 
 // calls are calls of a store's methods that are under way.
 type calls struct {
@@ -70,9 +69,11 @@ func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter sto
 	c.start(waiter.Wait)
 }
 
-// Close returns soon whatever state the connection is in, ends all calls that are under way, and leaves no goroutine.
+// Close returns soon whatever state the connection is in, and ends all calls that are under way. It leaves no goroutine:
+// TestMain checks that.
 func TestCloseWithEverythingUnderWay(t *testing.T) {
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	t.Parallel()
+	server := faultyServer(t)
 	network := conformance.NewNetwork()
 	member := server.Member(0)
 	for _, c := range []struct {
@@ -86,7 +87,7 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 		{"server killed", member.Kill, func() error { return member.Start(soon(t)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := runtime.NumGoroutine()
+			meter := stall.Watch(t)
 			st, err := zookeeper.Open(zookeeper.Config{Servers: server.Addrs(), TTL: ttl, Dial: network.Dial})
 			require.NoError(t, err)
 			election := newElection()
@@ -101,7 +102,7 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 			}
 			start := time.Now()
 			require.NoError(t, st.Close())
-			require.Less(t, time.Since(start), closeLimit)
+			require.Less(t, time.Since(start), closeLimit+meter.Stalled(), "%v", meter)
 			under.running.Wait()
 			for _, err := range under.errs {
 				if !errors.Is(err, store.ErrLost) {
@@ -115,20 +116,18 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 			lost(t, waiter)
 			require.Zero(t, first.Lease().Remaining())
 			require.NoError(t, reconnect())
-			eventually(t, func() bool { return runtime.NumGoroutine() <= before }, "the goroutines end")
 		})
 	}
 }
 
 // Close of a connected store ends the session at once: no candidate waits for the TTL.
 func TestCloseEndsTheSession(t *testing.T) {
+	t.Parallel()
 	election := newElection()
-	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
-	st, err := zookeeper.Open(config)
-	require.NoError(t, err)
+	st := open(t, zookeeper.Config{})
 	first := castFirst(t, st, election, "first")
 	acknowledge(t, first, "first")
-	second := cast(t, open(t, config), election, "second")
+	second := cast(t, open(t, zookeeper.Config{}), election, "second")
 	start := time.Now()
 	require.NoError(t, st.Close())
 	require.NoError(t, second.Wait(soon(t)))

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		field  string
 		parts  []string
@@ -61,7 +61,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"chroot", []string{"/"}, func(c *zookeeper.Config) { c.Chroot = "/" }},
 	} {
 		t.Run(c.field, func(t *testing.T) {
-			config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl}
+			config := zookeeper.Config{Servers: []string{"127.0.0.1"}, TTL: 2 * time.Second}
 			c.change(&config)
 			st, err := zookeeper.Open(config)
 			if err == nil {
@@ -75,9 +75,9 @@ func TestConfigIsChecked(t *testing.T) {
 
 // The settings decide where the nodes are.
 func TestSettingsOfTheLayout(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	config := zookeeper.Config{
-		Servers: sharedServer(t).Addrs(), TTL: long,
 		Chroot: "/prod/eu west", Root: "/wahl", BallotPrefix: "stimme", AckName: "gewählt",
 	}
 	election := newElection() + "/mit Teilen"
@@ -113,14 +113,15 @@ func TestSettingsOfTheLayout(t *testing.T) {
 // The ensemble decides about the timeout. If it grants another one, the store refuses it, with both values, before a
 // ballot is cast: the arithmetic of the lease depends on it.
 func TestTTLIsNotGranted(t *testing.T) {
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) // grants 1 s to 10 s
+	t.Parallel()
+	root := "/" + newElection()
 	for asked, granted := range map[time.Duration]string{
 		time.Millisecond:       "1s",
-		500 * time.Millisecond: "1s", 999 * time.Millisecond: "1s", 10001 * time.Millisecond: "10s", time.Hour: "10s",
+		500 * time.Millisecond: "1s", 999 * time.Millisecond: "1s", 60001 * time.Millisecond: "1m0s", time.Hour: "1m0s", // the server grants 1 s to 60 s
 	} {
 		t.Run(asked.String(), func(t *testing.T) {
 			election := newElection()
-			st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked})
+			st := open(t, zookeeper.Config{TTL: asked, Root: root})
 			_, err := st.Cast(soon(t), election, "own")
 			requireInvalid(t, err, "ttl", asked.String(), granted)
 			require.True(t, store.Permanent(err))
@@ -128,9 +129,8 @@ func TestTTLIsNotGranted(t *testing.T) {
 			requireInvalid(t, receive(t, c.Ended, "Run's end"), "ttl", asked.String(), granted)
 		})
 	}
-	conn := connectRaw(t, long, server.Addrs()...)
-	require.Equal(t, []string{"zookeeper"}, list(t, conn, "/"), "nothing is written")
-	for _, asked := range []time.Duration{time.Second, 10 * time.Second} {
-		castFirst(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked}), newElection(), "own")
+	require.NotContains(t, list(t, operator(t), "/"), root[1:], "nothing is written")
+	for _, asked := range []time.Duration{time.Second, time.Minute} {
+		cast(t, open(t, zookeeper.Config{TTL: asked, Root: root}), newElection(), "own")
 	}
 }

@@ -42,13 +42,14 @@ var deletions = map[string]func(own, before string) []any{
 // A waiter whose ballot was deleted does not lead when its predecessor is deleted, in either order, and whatever the
 // waiter is doing.
 func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	for name, ops := range deletions {
 		for during, fate := range map[string]fate{"a read that found nothing": holdReply, "a read": hold} {
 			t.Run(name+" during "+during, func(t *testing.T) {
 				st, tp := openTapped(t)
-				other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-				for range 30 { // which of two events is handled first is random
+				other := open(t, zookeeper.Config{})
+				for range 12 { // which of two events is handled first is random
 					election := newElection()
 					castFirst(t, other, election, "before")
 					check := neverFirst(t, cast(t, st, election, "own"))
@@ -74,13 +75,13 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 // An operator removes all nodes of the election, its parent included, while candidates wait and lead. They create the
 // nodes and cast ballots again, and one leads.
 func TestParentDeleted(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
-	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
-	follower := open(t, config)
+	follower := open(t, zookeeper.Config{})
 	var all []*contender
 	for _, name := range []string{"a", "b", "c"} {
-		all = append(all, contend(t, open(t, config), election, name))
+		all = append(all, contend(t, open(t, zookeeper.Config{}), election, name))
 	}
 	// There might be two leaders for a moment: an operator's removal ends terms early, and a successor might learn of
 	// it first.
@@ -102,6 +103,7 @@ func TestParentDeleted(t *testing.T) {
 
 // A client with the session's id closes it: all of its ballots are lost at once, and the next campaign opens another.
 func TestSessionClosedFromOutside(t *testing.T) {
+	t.Parallel()
 	st, tp := openTapped(t)
 	var ballots []store.Ballot
 	for range 3 {

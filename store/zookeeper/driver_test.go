@@ -11,13 +11,16 @@ import (
 	"github.com/go-leadership/leadership/store/zookeeper"
 )
 
+// driverTTL is one in which a busy machine renews many sessions.
+const driverTTL = 4 * time.Second
+
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	open := func(dial conformance.DialFunc) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling, Dial: dial})
+		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: driverTTL, Dial: dial})
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL:      middling, // in which a busy machine renews many sessions
+		TTL:      driverTTL,
 		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
 		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
 		Break:    zookeeper.Break,

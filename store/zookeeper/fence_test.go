@@ -7,30 +7,33 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
-// Writes of leaders to the ensemble that elects them. The server grants the late client a session that outlasts the time
-// for which the line holds its requests back.
+// Writes of leaders to the ensemble that elects them.
 func TestFence(t *testing.T) {
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
-		Extra: map[string]string{"forceSync": "no", "maxSessionTimeout": "60000"},
-	})
-	t.Run("WritesAreFenced", func(t *testing.T) { fenced(t, server).WritesAreFenced(t) })
-	t.Run("LateWritesAreRefused", func(t *testing.T) { fenced(t, server).LateWritesAreRefused(t) })
+	t.Parallel()
+	for name, check := range map[string]func(storetest.Fenced, *testing.T){
+		"WritesAreFenced": storetest.Fenced.WritesAreFenced, "LateWritesAreRefused": storetest.Fenced.LateWritesAreRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(fenced(t), t)
+		})
+	}
 }
 
-func fenced(t *testing.T, server *testserver.ZooKeeper) storetest.Fenced {
+// fenced is the shared server. The session of the late client outlasts the time for which the line holds its requests back.
+func fenced(t *testing.T) storetest.Fenced {
 	const timeout = time.Minute
-	conn, line := connectRaw(t, timeout, server.Addrs()...), &storetest.Line{}
-	late := connectOver(t, line.Dial, timeout, server.Addrs()...)
+	servers, line := sharedServer(t).Addrs(), &storetest.Line{}
+	conn, late := connectRaw(t, timeout, servers...), connectOver(t, line.Dial, timeout, servers...)
 	return storetest.Fenced{
 		Open: func(dial func(context.Context, string, string) (net.Conn, error)) store.Store {
-			return open(t, zookeeper.Config{Servers: server.Addrs(), TTL: middling, Dial: dial})
+			return open(t, zookeeper.Config{TTL: middling, Dial: dial})
 		},
 		Place: func(election string) string {
 			path := "/data of " + election
@@ -55,11 +58,11 @@ func fenced(t *testing.T, server *testserver.ZooKeeper) storetest.Fenced {
 
 // The program's client must be allowed to read the ballot's node. By default only the user of the store is.
 func TestFenceNeedsPermission(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, "/data of "+election)
-	servers := sharedServer(t).Addrs()
-	b := castFirst(t, open(t, zookeeper.Config{Servers: servers, TTL: long, User: "u", Password: "p"}), election, "own")
+	b := castFirst(t, open(t, zookeeper.Config{User: "u", Password: "p"}), election, "own")
 	require.ErrorIs(t, save(conn, b, "/data of "+election, "value"), zk.ErrNoAuth)
 	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
 	require.NoError(t, save(conn, b, "/data of "+election, "value"))

@@ -13,6 +13,7 @@ import (
 // Package fmt prints fields without asking methods if a field is unexported, or a value is converted to another type.
 // What a store keeps does not show there either.
 func TestStoreKeepsThePasswordOutOfReach(t *testing.T) {
+	t.Parallel()
 	const password = "hUnter2"
 	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}, User: "alice", Password: password})
 	require.NoError(t, st.Close()) // nothing writes to it any more

@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"cmp"
 	"crypto/rand"
 	"slices"
 	"strings"
@@ -14,12 +15,12 @@ import (
 )
 
 const (
-	// ttl is the session timeout of most tests: the shortest that leaves the full grace on the shared server.
+	// ttl is the session timeout of tests that wait for the end of a session which may end at any time.
 	ttl = 2 * time.Second
-	// middling is one for tests in which a session has to outlast some confirmations that fail.
-	middling = 4 * time.Second
-	// long is one that a test uses where losing the session to a slow machine would spoil it.
-	long = 10 * time.Second
+	// middling is that of tests that wait for a part of it, or for the end of a session which must not end before.
+	middling = 10 * time.Second
+	// long is that of all other tests: a machine that stands still for seconds costs no session.
+	long = 30 * time.Second
 )
 
 // The names under which these tests use what package storetest has for the tests of all stores.
@@ -54,12 +55,13 @@ func dir(election string) string {
 	return "/_zkelection/" + strings.ReplaceAll(election, "/", "__")
 }
 
-// open opens a store that the end of the test closes. Its TTL is ttl if the configuration names none.
+// open opens a store that the end of the test closes. By default it is one of the shared server, and its TTL is long.
 func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	t.Helper()
-	if config.TTL == 0 {
-		config.TTL = ttl
+	if config.Servers == nil {
+		config.Servers = sharedServer(t).Addrs()
 	}
+	config.TTL = cmp.Or(config.TTL, long)
 	st, err := zookeeper.Open(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })

@@ -16,11 +16,12 @@ import (
 func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
 	t.Helper()
 	tp := newTap(t, nil)
-	return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}), tp
+	return open(t, zookeeper.Config{Dial: tp.Dial}), tp
 }
 
 // Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
 func TestCampaignLosesAMessage(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	for name, op := range map[string]string{"create": opCreate, "list": opList, "read": opGetData} {
 		for fateName, fate := range map[string]fate{"reply": loseReply, "request": loseRequest} {
@@ -47,6 +48,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 // The caller gives up before the request arrives. The same session removes the ballot that it makes, and nothing is kept
 // of it.
 func TestCampaignGivenUpLeavesNothing(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	election := newElection()
 	makePath(t, conn, dir(election))
@@ -64,7 +66,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, receive(t, given, "the end of the call"), context.Canceled)
 	require.Empty(t, list(t, conn, dir(election)))
 	c.letGo()
-	later := cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "later")
+	later := cast(t, open(t, zookeeper.Config{}), election, "later")
 	require.NoError(t, later.Wait(soon(t)), "the orphan must not block those behind it")
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the orphan is removed")
 	require.NoError(t, witness.Err(), "not with its session")
@@ -74,6 +76,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 // The session ends right after the ballot was created in it, before the reply came. The ballot that Campaign returns is
 // one of the next session.
 func TestSessionEndsDuringCampaign(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, dir(election))
@@ -99,6 +102,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 
 // Void waits for the outcome of a request to enter that is on its way.
 func TestVoidWaitsForTheCreation(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, dir(election))

@@ -10,6 +10,7 @@ import (
 // The store's server may lag behind. A read of the present leader is sent behind a barrier, and its result is right as
 // of the barrier.
 func TestPresentLeaderIsReadBehindABarrier(t *testing.T) {
+	t.Parallel()
 	const calls = 20
 	st, tp := openTapped(t)
 	election := newElection()

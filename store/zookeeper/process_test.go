@@ -9,19 +9,16 @@ import (
 	"github.com/go-leadership/leadership/store/zookeeper"
 )
 
-// sharedURL is that of a store on the shared server.
-func sharedURL(t *testing.T) string {
-	return "zookeeper://" + sharedServer(t).Addrs()[0] + "/?ttl=" + ttl.String()
-}
-
 // A process is stopped for longer than the TTL and resumed. Its successor leads, and the first thing that the process
 // sees is that it does not lead.
 func TestProcessIsStopped(t *testing.T) {
-	storetest.LeaderIsStopped(t, sharedURL(t), open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}))
+	t.Parallel()
+	storetest.LeaderIsStopped(t, "zookeeper://"+sharedServer(t).Addrs()[0], open(t, zookeeper.Config{}))
 }
 
 // A process is killed: its successor leads within the documented bound, the TTL and two ticks. The test only reports
 // the time; benchmarks on a machine of their own check the bound.
 func TestProcessIsKilled(t *testing.T) {
-	storetest.LeaderIsKilled(t, sharedURL(t), open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}))
+	t.Parallel()
+	storetest.LeaderIsKilled(t, "zookeeper://"+sharedServer(t).Addrs()[0], open(t, zookeeper.Config{}))
 }

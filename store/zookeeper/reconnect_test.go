@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -18,8 +18,9 @@ import (
 // The only server restarts. The ballots still stand, and the store is connected again soon after the server is back.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
-	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long})
+	meter := stall.Watch(t)
+	server := faultyServer(t)
+	st := open(t, zookeeper.Config{Servers: server.Addrs()})
 	var short []*zookeeper.Store // of TTLs which the client library's waits of 1 s could lock into step with
 	for _, d := range []time.Duration{time.Second, 3 * time.Second / 2, ttl, 3 * time.Second} {
 		short = append(short,
@@ -33,12 +34,11 @@ func TestServerRestarts(t *testing.T) {
 		require.NoError(t, server.Member(0).Kill())
 		require.NoError(t, server.Member(0).Start(soon(t)))
 		start := time.Now()
-		require.Equal(t, []string{"own"}, values(t, st, election))
-		for _, st := range short {
+		for _, st := range append(short, st) {
 			require.Equal(t, []string{"own"}, values(t, st, election))
 		}
-		// The store takes less than half a second; the rest is for a slow machine.
-		require.Less(t, time.Since(start), 6*time.Second)
+		// The store takes less than half a second; the rest is for a server that has just started on a busy machine.
+		require.Less(t, time.Since(start), 6*time.Second+meter.Stalled(), "%v", meter)
 		require.NoError(t, b.Err())
 		leader, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
@@ -48,6 +48,8 @@ func TestServerRestarts(t *testing.T) {
 
 // A server that does not answer the handshake is given up long before the session would expire.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	meter := stall.Watch(t)
 	silent := storetest.SilentServer(t)
 	var toSilent atomic.Int32 // the first dials go to the silent server, whichever server the client library chose
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -60,38 +62,35 @@ func TestSilentServer(t *testing.T) {
 	tp := newTap(t, dial)
 	toSilent.Store(2)
 	start := time.Now()
-	st := open(t, zookeeper.Config{Servers: append(sharedServer(t).Addrs(), silent), Dial: tp.Dial})
+	st := open(t, zookeeper.Config{Servers: append(sharedServer(t).Addrs(), silent), TTL: middling, Dial: tp.Dial})
 	castFirst(t, st, newElection(), "own")
-	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a fifth of the TTL each, and a pause")
+	require.Less(t, time.Since(start), middling/2+meter.Stalled(), "two silent handshakes, a fifth of the TTL each, and a pause; %v", meter)
 
 	toSilent.Store(1)
 	tp.breakOff()
 	start = time.Now()
 	confirmedAgain(t, st)
-	require.Less(t, time.Since(start), 4*time.Second)
+	require.Less(t, time.Since(start), middling/2+meter.Stalled(), "%v", meter)
 }
 
 // Adding the identity fails, or is repeated on a later connection and fails there. The store tries again on the next
 // connection.
 func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
+	t.Parallel()
 	for name, fate := range map[string]fate{"write fails": failWrite, "reply lost": loseReply, "request lost": loseRequest} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			tp := newTap(t, nil)
-			config := zookeeper.Config{
-				Servers: sharedServer(t).Addrs(), TTL: middling, Dial: tp.Dial, User: "u", Password: "p",
-				Root: "/of the user", // the default root belongs to all
-			}
+			config := zookeeper.Config{Dial: tp.Dial, User: "u", Password: "p", Root: "/of the user"} // the default root belongs to all
 			first := tp.catch(t, fate, opSetAuth, "digest")
 			st := open(t, config)
 			b := castFirst(t, st, newElection(), "own")
 			receive(t, first.caught, "the first identification")
-			for range 3 {
-				again := tp.catch(t, fate, opSetAuth, "digest")
-				tp.breakOff()
-				receive(t, again.caught, "the identification on the next connection")
-				confirmedAgain(t, st)
-				require.NoError(t, b.Err())
-			}
+			again := tp.catch(t, fate, opSetAuth, "digest")
+			tp.breakOff()
+			receive(t, again.caught, "the identification on the next connection")
+			confirmedAgain(t, st)
+			require.NoError(t, b.Err())
 			require.NoError(t, b.Withdraw(soon(t)))
 		})
 	}
@@ -100,6 +99,7 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 // A member of the ensemble to which the store connects later grants less than those before. The guarantees of the old
 // timeout do not hold any more, so the store ends the session with its ballots, and a campaign reports why.
 func TestReconnectionIsGrantedLess(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	st, tp := openTapped(t)
 	b := castFirst(t, st, election, "own")
@@ -119,19 +119,14 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 // a server that knows less than it has seen; the store must recover from that.
 func TestServerLosesItsData(t *testing.T) {
 	t.Parallel()
-	var addr atomic.Value
-	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, addr.Load().(string))
-	}
-	old := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
-	addr.Store(old.Addrs()[0])
-	tp := newTap(t, dial)
-	st := open(t, zookeeper.Config{Servers: old.Addrs(), Dial: tp.Dial})
+	server := faultyServer(t)
+	member := server.Member(0)
+	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: ttl})
 	castFirst(t, st, newElection(), "own")
 	confirmedAgain(t, st)
-	young := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
-	addr.Store(young.Addrs()[0])
-	require.NoError(t, old.Member(0).Kill())
+	require.NoError(t, member.Kill())
+	require.NoError(t, member.RemoveData())
+	require.NoError(t, member.Start(soon(t)))
 	castFirst(t, st, newElection(), "own")
 }
 
@@ -139,24 +134,16 @@ func TestServerLosesItsData(t *testing.T) {
 // ballot must not block other candidates, although its store has no candidate any more.
 func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
-	config := zookeeper.Config{Servers: server.Addrs(), TTL: middling} // longer than a restart takes
+	server := faultyServer(t)
+	config := zookeeper.Config{Servers: server.Addrs()}
 	election := newElection()
 	st := open(t, config)
 	member := server.Member(0)
-	var b store.Ballot
-	for b == nil || b.Err() != nil {
-		b = castFirst(t, st, election, "withdrawn")
-		acknowledge(t, b, "withdrawn")
-		stopped := time.Now()
-		require.NoError(t, member.Stop())
-		require.NoError(t, member.SaveData())
-		require.NoError(t, member.Start(soon(t)))
-		confirmedAgain(t, st)
-		if err := b.Err(); err != nil { // the restart took too long
-			require.Greater(t, time.Since(stopped), middling/2, "the session goes on: %v", err)
-		}
-	}
+	b := castFirst(t, st, election, "withdrawn")
+	acknowledge(t, b, "withdrawn")
+	require.NoError(t, member.Stop())
+	require.NoError(t, member.SaveData())
+	require.NoError(t, member.Start(soon(t)))
 	require.NoError(t, b.Withdraw(soon(t)))
 	for range 20 { // and goes ahead of the copy
 		require.NoError(t, castFirst(t, st, election, "later").Withdraw(soon(t)))
@@ -165,9 +152,7 @@ func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	require.NoError(t, member.RestoreData())
 	require.NoError(t, member.Start(soon(t)))
 	other := contend(t, open(t, config), election, "other")
-	start := time.Now()
 	receive(t, other.Terms, "the term")
-	require.Less(t, time.Since(start), 8*middling)
 	confirmedAgain(t, st)
 	require.Equal(t, []string{"other"}, values(t, st, election))
 }
@@ -175,8 +160,9 @@ func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 // The same, but the store was connected all the time, or again before it could notice. No ballot of the store accounts for
 // the node, so the session ends, and the candidate stands again.
 func TestBallotWithoutAnOwnerIsRemoved(t *testing.T) {
+	t.Parallel()
 	election := newElection()
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	st := open(t, zookeeper.Config{})
 	putBack(t, st, election)
 	again := contend(t, st, election, "again")
 	receive(t, again.Terms, "the term")

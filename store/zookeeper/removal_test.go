@@ -14,6 +14,7 @@ import (
 // A ballot and its acknowledgement are removed in one transaction, whatever an operator has changed of one of the two.
 // The removal is tried again until both are gone. Nodes that are not the ballot's stay.
 func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	for name, c := range map[string]struct {
 		before  func(t *testing.T, ballot, ack string)
@@ -72,6 +73,9 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			receive(t, lost.caught, "the request")
 			require.Zero(t, tp.Count(opDelete, dir(election)), "one without the other")
 			require.NoError(t, session.Remove(soon(t), removal))
+			if name == "both stand" {
+				require.Zero(t, tp.Count(opDelete, dir(election)), "one without the other")
+			}
 			require.ElementsMatch(t, c.left, list(t, conn, dir(election)))
 		})
 	}
@@ -80,6 +84,7 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 // The acknowledgement changes between the read that finds it and the transaction that removes it: nothing is removed,
 // and the next try removes both.
 func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	st, tp := openTapped(t)
@@ -103,6 +108,7 @@ func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 // An acknowledgement is under way when its ballot is removed: it arrives after the read of what is there, and before
 // the transaction that removes the ballot. Nothing is removed, and the next try removes both.
 func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	for name, inTheWay := range map[string]bool{"none was there": false, "it replaces one of no session": true} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +153,7 @@ func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
 // If the store may not read the node at the acknowledgement's path, the node is another client's: it stays, and the
 // ballot is removed. If the ballot may not be removed either, the store reports that, and does not try for ever.
 func TestRemovalWithoutPermissions(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	st, _ := openTapped(t)
 	for _, mayRemove := range []bool{true, false} {
@@ -175,6 +182,7 @@ func TestRemovalWithoutPermissions(t *testing.T) {
 // Creating the acknowledgement's node proves that no acknowledgement is under way. If that is refused for good, the
 // ballot is removed alone: otherwise it would stand as long as the session, and block the others.
 func TestRemovalThatMayNotCreate(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	st, _ := openTapped(t)
@@ -189,13 +197,14 @@ func TestRemovalThatMayNotCreate(t *testing.T) {
 // The server of a new session might lag behind the server of the one before. So a read of the leader waits for the
 // session's first confirmation. Here none is answered.
 func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	tp := newTap(t, nil)
 	var unanswered []*catch
 	for range 100 { // more than a few connections send
 		unanswered = append(unanswered, tp.catch(t, holdReply, opMulti, theRoot))
 	}
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	st := open(t, zookeeper.Config{Dial: tp.Dial})
 	receive(t, unanswered[0].caught, "a confirmation")
 	read := func() error {
 		watch, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
@@ -214,10 +223,11 @@ func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
 
 // Servers refuse permission to delete a node without looking whether it is there: what has gone is removed.
 func TestRemovalIsDeniedOfWhatHasGone(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, dir(election))
-	session, e := enter(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "ours")
+	session, e := enter(t, open(t, zookeeper.Config{}), election, "ours")
 	_, err := conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	require.NoError(t, err)
 	removal := engine.Removal{Entry: e}

@@ -15,6 +15,7 @@ import (
 // A lease that has begun is renewed before it ends, at round trips up to these. If they are so long that the first renewal
 // would not reach the end of a lease that counts from the handshake, the lease begins with that renewal.
 func TestRenewalsComeInTime(t *testing.T) {
+	t.Parallel()
 	const ttl = 24 * time.Second
 	for name, c := range map[string]struct{ grace, most time.Duration }{
 		"least grace":    {ttl / 12, ttl * 19 / 100},

@@ -9,26 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Resigning deletes ballot and acknowledgement in one step: no client ever sees one without the other.
-func TestResignationIsOneStep(t *testing.T) {
-	election := newElection()
-	st, tp := openTapped(t)
-	b := castFirst(t, st, election, "ours")
-	acknowledge(t, b, "ours")
-	require.NoError(t, b.Withdraw(soon(t)))
-	require.Equal(t, 1, tp.Count(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
-	require.Zero(t, tp.Count(opDelete, dir(election)))
-	require.Empty(t, list(t, operator(t), dir(election)))
-	require.NoError(t, b.Withdraw(soon(t)), "again")
-}
-
 // Another client deletes the leader's ballot; its session lives, and with it the acknowledgement. While the old leader
 // removes it, its successor acknowledges: the successor's acknowledgement stays.
 func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	st, tp := openTapped(t)
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	other := open(t, zookeeper.Config{})
 	first := castFirst(t, st, election, "first")
 	acknowledge(t, first, "first")
 	second := cast(t, other, election, "second")
@@ -57,6 +45,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 // An existing acknowledgement is replaced if its holder can't lead: one without a session, and one of a session with a
 // ballot in the queue.
 func TestAcknowledgementInTheWay(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "of one behind": zk.FlagEphemeral} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +56,7 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 			require.NoError(t, err)
 			_, err = conn.Set(path, []byte("changed"), -1)
 			require.NoError(t, err)
-			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+			st := open(t, zookeeper.Config{})
 			b := castFirst(t, st, election, "ours")
 			behind, err := conn.Create(dir(election)+"/ballot_", nil, zk.FlagEphemeral|zk.FlagSequence, world)
 			require.NoError(t, err)
@@ -84,14 +73,4 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 			require.Empty(t, list(t, conn, dir(election)))
 		})
 	}
-	t.Run("with nodes below it", func(t *testing.T) {
-		election := newElection()
-		makePath(t, conn, dir(election)+"/leader_ack/below")
-		st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-		b := castFirst(t, st, election, "ours")
-		_, err := b.Acknowledge(soon(t), "ours")
-		require.ErrorIs(t, err, zk.ErrNotEmpty, "the data of others is not removed")
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.Equal(t, []string{"below"}, list(t, conn, dir(election)+"/leader_ack"))
-	})
 }

@@ -32,7 +32,7 @@ func TestSearchIsBehindTheCreation(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, addrs[member])
 	})
-	st := open(t, zookeeper.Config{Servers: addrs, TTL: patient, Dial: tp.Dial})
+	st := open(t, zookeeper.Config{Servers: addrs, Dial: tp.Dial})
 	election := newElection()
 	require.NoError(t, castFirst(t, st, election, "so that there is a session").Withdraw(soon(t)))
 	for _, i := range []int{2, 3} {

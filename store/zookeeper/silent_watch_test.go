@@ -14,13 +14,14 @@ func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
 	t.Helper()
 	tp := newTap(t, nil)
 	tp.loseEvents()
-	return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial}), tp
+	return open(t, zookeeper.Config{TTL: middling, Dial: tp.Dial}), tp
 }
 
 // The watch on the ballot ahead is silent: a resync finds that it is gone.
 func TestWatchOnThePredecessorIsSilent(t *testing.T) {
+	t.Parallel()
 	election := newElection()
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	other := open(t, zookeeper.Config{})
 	first, second := castFirst(t, other, election, "first"), cast(t, other, election, "second")
 	st, _ := openDeaf(t)
 	b := cast(t, st, election, "own")
@@ -31,8 +32,9 @@ func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 
 // A follower's watch is silent: it still learns of each leader, one resync later.
 func TestWatchOnTheLeaderIsSilent(t *testing.T) {
+	t.Parallel()
 	election := newElection()
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	other := open(t, zookeeper.Config{})
 	st, _ := openDeaf(t)
 	follower := newFollower(t, st, election)
 	require.Equal(t, "", receive(t, follower, "the first state"))
@@ -48,12 +50,13 @@ func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 // After a reconnection the read that sets a watch again is late. Until it is answered, that watch proves nothing. The
 // client library sets none by itself.
 func TestWatchesAreSetAgainLate(t *testing.T) {
+	t.Parallel()
 	election := newElection()
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	other := open(t, zookeeper.Config{})
 	b := castFirst(t, other, election, "leader")
 	one := acknowledge(t, b, "one")
 	tp := newTap(t, nil)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	st := open(t, zookeeper.Config{Dial: tp.Dial})
 	for range 50 { // it resyncs one of them at a time
 		_, err := st.Observe(soon(t), newElection(), nil)
 		require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 // A program without a ballot holds the acknowledgement's node: it might lead. While its session lives the node is not
 // overwritten, and the error names the holder. Then the next term acknowledges.
 func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	ack := dir(election) + "/leader_ack"
@@ -26,7 +27,7 @@ func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 	require.NoError(t, err)
 	session := fmt.Sprintf("%#x", uint64(holder.SessionID()))
 
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	st := open(t, zookeeper.Config{})
 	b := castFirst(t, st, election, "new:1234")
 	_, err = b.Acknowledge(soon(t), "new:1234")
 	require.ErrorContains(t, err, "old:1234")
@@ -52,6 +53,7 @@ func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 // An acknowledgement that outlived its ballot is replaced if its holder has a new ballot, or its ballot was the one
 // ahead.
 func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]bool{"it stood ahead": false, "it stands again": true} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
@@ -68,7 +70,7 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 			if again {
 				require.NoError(t, conn.Delete(stood, -1))
 			}
-			b := cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "new")
+			b := cast(t, open(t, zookeeper.Config{}), election, "new")
 			if again {
 				ballot()
 			} else {
@@ -82,6 +84,7 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 
 // The same if the holder's ballot is the nearest ahead only when another has been removed.
 func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn, holder := operator(t), operator(t)
 	makePath(t, conn, dir(election))
@@ -107,12 +110,13 @@ func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
 // An acknowledgement whose outcome is unknown might not exist. If another program holds the node, it is not removed
 // with the ballot; if this ballot made it, it is.
 func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn, holder := operator(t), operator(t)
 	makePath(t, conn, dir(election))
 	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old:1234"), zk.FlagEphemeral, world)
 	require.NoError(t, err)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	st := open(t, zookeeper.Config{})
 	remove := func(s engine.Session, e engine.Entry) {
 		require.NoError(t, s.Remove(soon(t), engine.Removal{
 			Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true },
@@ -137,7 +141,8 @@ func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 
 // While the old session stands because a leader's work has not stopped, a campaign reports that it waits for that.
 func TestSessionBeforeStandsForTheWork(t *testing.T) {
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	t.Parallel()
+	st := open(t, zookeeper.Config{})
 	b := castFirst(t, st, newElection(), "works")
 	putBack(t, st, newElection())
 	lost(t, b)
@@ -150,6 +155,7 @@ func TestSessionBeforeStandsForTheWork(t *testing.T) {
 // The new acknowledgement is written several times to get another version, but a long value only once: a server closes
 // the connection on a request of over 1 MiB.
 func TestLongestValueReplacesAnother(t *testing.T) {
+	t.Parallel()
 	election := newElection()
 	conn := operator(t)
 	ack := dir(election) + "/leader_ack"
@@ -158,6 +164,6 @@ func TestLongestValueReplacesAnother(t *testing.T) {
 		_, err := conn.Set(ack, []byte("left over"), -1)
 		require.NoError(t, err)
 	}
-	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "new")
+	b := castFirst(t, open(t, zookeeper.Config{}), election, "new")
 	acknowledge(t, b, strings.Repeat("x", store.MaxValue))
 }

@@ -68,7 +68,6 @@ const (
 	hold                    // it is sent when the test lets it go; later ones overtake it
 	holdReply               // it is carried out; its reply, and all behind, come when the test lets them go
 	failWrite               // sending it fails with an error
-	stall                   // it is not sent, and nothing behind it, until the connection breaks
 )
 
 func newTap(t *testing.T, dial conformance.DialFunc) *tap {
@@ -212,10 +211,6 @@ func (c *tapped) Write(p []byte) (int, error) {
 		close(caught.caught)
 		_ = c.Close()
 		return len(p), nil
-	case stall:
-		close(caught.caught)
-		<-c.closed
-		return 0, io.ErrClosedPipe
 	case failWrite:
 		close(caught.caught)
 		return 0, io.ErrClosedPipe

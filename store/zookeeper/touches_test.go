@@ -36,6 +36,7 @@ func expiry(confirmations []simulated, phase, half, ttl, at time.Duration) time.
 // The lease ends before the leader would end the session if it received no more touches: by the whole grace with three
 // ticks or more, by half of it with two. Delays are random, and so is how often the session is confirmed.
 func TestTouchesCountNoMoreThanTheLeaderKnows(t *testing.T) {
+	t.Parallel()
 	const ttl = 12 * time.Second
 	for _, ticks := range []float64{2, 2.2, 2.5, 2.9, 3, 5, 20} {
 		for name, grace := range map[string]time.Duration{"least": ttl / 12, "default": ttl / 3, "most": ttl/2 - 1} {

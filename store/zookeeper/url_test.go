@@ -10,6 +10,7 @@ import (
 
 // Every option of a URL reaches its setting.
 func TestURL(t *testing.T) {
+	t.Parallel()
 	conn := operator(t)
 	addr := sharedServer(t).Addrs()[0]
 	election := newElection()

@@ -11,8 +11,8 @@ import (
 
 func TestLastLines(t *testing.T) {
 	long := "ERROR: " + strings.Repeat("x", reportColumns)
-	log := []byte("INFO all is well\nFATAL: one\njava.net.BindException: two\n" + `{"level":"error"}` + "\nno errors here\n" + long + "\n")
-	require.Equal(t, "java.net.BindException: two\n"+`{"level":"error"}`+"\n"+long[:reportColumns], lastLines(log, 3, errorLine))
+	log := []byte("INFO all is well\nFATAL: one\njava.net.BindException: Address already in use\n" + `{"level":"error"}` + "\nno errors here\n" + long + "\n")
+	require.Equal(t, "java.net.BindException: Address already in use\n"+`{"level":"error"}`+"\n"+long[:reportColumns], lastLines(log, 3, errorLine))
 	require.Equal(t, "no errors here\n"+long[:reportColumns], lastLines(log, 2, anyLine))
 	require.Equal(t, "all is well", startLines([]byte("all is well")), "a server that says nothing of errors")
 }

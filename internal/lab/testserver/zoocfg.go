@@ -38,18 +38,21 @@ func findZooKeeper() (java string, err error) {
 
 // zooServer is one ZooKeeper server.
 type zooServer struct {
-	java string // the program
-	addr string // for clients
-	dir  string // with its configuration
+	java string   // the program
+	args []string // of it, in addition
+	addr string   // for clients
+	dir  string   // with its configuration
 }
 
 // command runs the server. The flags make for a quick start and a small process.
 func (s *zooServer) command() *exec.Cmd {
-	return exec.Command(s.java,
+	args := append([]string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Dlog4j.configuration=file:"+filepath.Join(s.dir, "log4j.properties"),
+		"-Dlog4j.configuration=file:" + filepath.Join(s.dir, "log4j.properties"),
 		"-cp", strings.Join(classpath, ":"),
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
+	}, s.args...)
+	return exec.Command(s.java, append(args,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))...)
 }
 
 // Everything at INFO, but for a line per four-letter word: polling sends many.

@@ -21,6 +21,9 @@ type ZooKeeperConfig struct {
 	// of the same name. For example "forceSync": "no" spares the disk and
 	// makes writes faster than they are in production.
 	Extra map[string]string
+
+	// Java are further arguments of java.
+	Java []string
 }
 
 // ZooKeeper is a ZooKeeper service: one server, or an ensemble of them. All
@@ -51,7 +54,7 @@ func startZooKeeper(ctx context.Context, cfg ZooKeeperConfig, reserve reserveFun
 		reserve: reserve,
 		equip: func(_ string, members []*Member, ports []int) error {
 			for i, m := range members {
-				m.server = &zooServer{java: java, addr: m.addr, dir: m.dir}
+				m.server = &zooServer{java: java, args: cfg.Java, addr: m.addr, dir: m.dir}
 				if err := writeZooKeeperFiles(m, cfg, i+1, ports); err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ttl is that of the sessions, unless the machine is too busy for it.
+// ttl is that of the sessions, unless a cell has another or the machine is too busy for it.
 const ttl = 3 * time.Second
 
 // The modes of leadership run, and the users.
@@ -39,8 +40,8 @@ type cell struct {
 	user     string
 	old      string // the leadership program of the old contender
 	dir      string
-	ttl      time.Duration
-	order    int // of the cell among all
+	ttl      time.Duration // of the next trial
+	order    int           // of the cell among all
 }
 
 // election is the cell's own, on servers that many cells share.
@@ -55,6 +56,7 @@ func (c *cell) column() string {
 
 // outcome is what the old command did after the rival's command had started.
 type outcome struct {
+	ttl   time.Duration // of the trial
 	took  time.Duration // from the fault to the rival's start
 	beats int           // of the old command, after the rival's start
 	span  time.Duration // from the rival's start to the last of them
@@ -102,7 +104,7 @@ var errDisturbed = errors.New("a wrapper has ended before the fault, or the riva
 // try makes the trial. If it was disturbed, it is made again with twice the TTL.
 func (c cell) try(t *testing.T) (o outcome) {
 	const tries = 4
-	c.ttl = ttl
+	c.ttl = cmp.Or(c.ttl, ttl)
 	for n := range tries {
 		ok := t.Run("ttl-"+c.ttl.String(), func(t *testing.T) {
 			var err error
@@ -179,7 +181,7 @@ func (c *cell) trial(t *testing.T) (outcome, error) {
 	}
 	within(c.window(), f.old.commandGone)
 	o := f.measure()
-	o.took = took
+	o.took, o.ttl = took, c.ttl
 	return o, nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 var every = flag.Bool("every", false, "make all trials, on all stores, and compare with consul lock and etcdctl lock; this takes about ten minutes")
@@ -25,10 +25,14 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the stores in files
 		panic(err)
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // trials wait more than they work
+	parallel := "12" // trials wait more than they work
+	if *every {
+		parallel = "8" // many make processes without end
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	storetest.Main(m, func() { _ = os.RemoveAll(built.dir) })
 }
 
 // side is a mode of leadership run and a user.
@@ -60,7 +64,7 @@ func try(t *testing.T, all []cell, begin func(*testing.T), check func(*testing.T
 			t.Run(c.name(), func(t *testing.T) {
 				begin(t)
 				if c.fault.mutate != nil {
-					c.old = c.fault.mutate.build(t)
+					c.old = c.fault.mutate.build(t, c.programs)
 				}
 				o := c.try(t)
 				if t.Failed() {
@@ -87,9 +91,12 @@ func cells(t *testing.T, base cell) (all []cell) {
 		all = append(all, base.on(s, w, sides, variants...)...)
 	}
 	if !*every {
-		for i, variant := range []string{"daemon", "child", "daemon", "plain"} { // not forking, which makes the machine busy
-			add(files, run, sides[i:i+1], variant)
+		user := root
+		if !base.machine.root {
+			user = ordinary
 		}
+		add(files, run, []side{{namespace, user}}, "daemon") // not forking, which makes the machine busy
+		add(files, run, []side{{subreaper, ordinary}}, "plain")
 		return all
 	}
 	plain := []side{{"", root}}

@@ -6,21 +6,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/stretchr/testify/require"
 )
 
 // mutation is a change to the source of the program. It makes the program cause a fault by itself, or break a promise.
-type mutation struct{ file, right, wrong string }
+type mutation struct {
+	file, right, wrong string
+
+	once sync.Once
+	path string // of the program, when once is over
+}
 
 // diesEarly makes the guardian die after it has cloned the init, and before the init may start the command, except in the
 // self-test.
 var diesEarly = &mutation{
-	"internal/guard/wards_linux.go",
-	"return ours.send(request{Start: true})",
-	"if n.settings.SelfTest {\nreturn ours.send(request{Start: true})\n}\nreturn unix.Kill(os.Getpid(), unix.SIGKILL)",
+	file:  "internal/guard/wards_linux.go",
+	right: "return ours.send(request{Start: true})",
+	wrong: "if n.settings.SelfTest {\nreturn ours.send(request{Start: true})\n}\nreturn unix.Kill(os.Getpid(), unix.SIGKILL)",
 }
 
 // mutants are mistakes, each with a cell that must show it: the old command goes on beside the rival's.
@@ -28,22 +33,22 @@ var mutants = []struct {
 	name                 string
 	fault, mode, variant string
 	lifeline             bool // on etcd, with a lifeline
-	mutation
+	mutation             *mutation
 }{
-	{"no kernel timer", "supervisor and guardian frozen", namespace, "daemon", false, mutation{
-		"internal/guard/guardian_linux.go",
-		"deadline.add(-g.TimerMargin)",
-		"func() instant {\nif g.SelfTest {\nreturn deadline.add(-g.TimerMargin)\n}\nreturn now().add(time.Hour)\n}()",
+	{"no kernel timer", "supervisor and guardian frozen", namespace, "daemon", false, &mutation{
+		file:  "internal/guard/guardian_linux.go",
+		right: "deadline.add(-g.TimerMargin)",
+		wrong: "func() instant {\nif g.SelfTest {\nreturn deadline.add(-g.TimerMargin)\n}\nreturn now().add(time.Hour)\n}()",
 	}},
-	{"release on the guardian's exit", "guardian killed", subreaper, "daemon", false, mutation{
-		"internal/guard/supervisor_linux.go",
-		"for !v.gone() {",
-		"for !v.gone() && v.guardian != 0 {",
+	{"release on the guardian's exit", "guardian killed", subreaper, "daemon", false, &mutation{
+		file:  "internal/guard/supervisor_linux.go",
+		right: "for !v.gone() {",
+		wrong: "for !v.gone() && v.guardian != 0 {",
 	}},
-	{"no copy of the lifeline's pipe", "guardian and init frozen (cgroup v2), supervisor killed", namespace, "daemon", true, mutation{
-		"run_term.go",
-		"s.keep = append(s.keep, file)",
-		"_ = file",
+	{"no copy of the lifeline's pipe", "guardian and init frozen (cgroup v2), supervisor killed", namespace, "daemon", true, &mutation{
+		file:  "run_term.go",
+		right: "s.keep = append(s.keep, file)",
+		wrong: "_ = file",
 	}},
 }
 
@@ -60,10 +65,10 @@ func TestMutants(t *testing.T) {
 			i := slices.IndexFunc(faults, func(f fault) bool { return f.name == m.fault })
 			c := cell{
 				machine: look(), programs: p, service: files, wrapper: run, fault: faults[i], variant: m.variant, mode: m.mode,
-				user: user, old: m.build(t),
+				user: user, old: m.mutation.build(t, p),
 			}
 			if m.lifeline {
-				c.service = servers(t, "etcd", testserver.NewEtcd(t, testserver.EtcdConfig{}).Addrs()[0])
+				c.service = servers(t, "etcd", sharedEtcd(t).Addrs()[0])
 			}
 			if why := c.missing(); why != "" {
 				t.Skip(why)
@@ -74,19 +79,25 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// build builds the mutant.
-func (m mutation) build(t *testing.T) string {
+// build builds the mutant, once.
+func (m *mutation) build(t *testing.T, p programs) string {
 	t.Helper()
-	path, err := filepath.Abs("../" + m.file)
-	require.NoError(t, err)
-	source, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(source), m.right), "%s does not have, once: %s", m.file, m.right)
-	dir := publicDir(t)
-	require.NoError(t, os.WriteFile(dir+"/mutant.go", []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o644))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: dir + "/mutant.go"}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o644))
-	goBuild(t, "-overlay", dir+"/overlay.json", "-o", dir+"/leadership", "..")
-	return dir + "/leadership"
+	m.once.Do(func() {
+		path, err := filepath.Abs("../" + m.file)
+		require.NoError(t, err)
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(source), m.right), "%s does not have, once: %s", m.file, m.right)
+		dir, err := os.MkdirTemp(p.dir, "mutant-")
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(dir, 0o755))
+		require.NoError(t, os.WriteFile(dir+"/mutant.go", []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o644))
+		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: dir + "/mutant.go"}})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o644))
+		goBuild(t, "-overlay", dir+"/overlay.json", "-o", dir+"/leadership", "..")
+		m.path = dir + "/leadership"
+	})
+	require.NotEmpty(t, m.path, "another test could not build it")
+	return m.path
 }

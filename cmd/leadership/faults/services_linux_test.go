@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 	"github.com/go-leadership/leadership/store"
@@ -68,10 +69,13 @@ func locks(name, address string, patience time.Duration) *service {
 	return &service{name: name, network: true, patience: patience, url: func(*cell) string { return address }}
 }
 
+// sharedEtcd returns the server that all tests share.
+var sharedEtcd = storetest.Shared(testserver.StartEtcd, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+
 // stores starts a server of each kind, and returns a service for each.
 func stores(t *testing.T) (zookeeper, etcd, consul *service, etcdAddress, consulAddress string) {
 	z := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"maxSessionTimeout": "60000"}})
-	e := testserver.NewEtcd(t, testserver.EtcdConfig{})
+	e := sharedEtcd(t)
 	c := testserver.NewConsul(t, testserver.ConsulConfig{})
 	etcdAddress, consulAddress = e.Addrs()[0], c.Addrs()[0]
 	return servers(t, "zookeeper", z.Addrs()[0]), servers(t, "etcd", etcdAddress), servers(t, "consul", consulAddress), etcdAddress, consulAddress

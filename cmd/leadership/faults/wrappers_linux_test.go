@@ -101,18 +101,28 @@ func lead(args []string) error {
 // programs are the paths of the programs that trials run.
 type programs struct{ dir, beat, leadership, tests, consul, etcdctl string }
 
-// build builds the programs into a directory which all users may read.
+// built are the programs of all tests, in a directory which TestMain removes.
+var built programs
+
+// build builds the programs, once, into a directory which all users may read.
 func build(t *testing.T) programs {
 	t.Helper()
-	tests, err := os.Executable()
+	if built.dir != "" {
+		return built
+	}
+	dir, err := os.MkdirTemp("", "faults-")
 	require.NoError(t, err)
-	p := programs{dir: publicDir(t)}
-	p.beat, p.leadership, p.tests = p.dir+"/beat", p.dir+"/leadership", p.dir+"/tests"
-	goBuild(t, "-o", p.dir+"/", "./beat", "..")
-	text, err := os.ReadFile(tests)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(p.tests, text, 0o755))
-	return p
+	require.NoError(t, os.Chmod(dir, 0o755))
+	built = programs{dir: dir, beat: dir + "/beat", leadership: dir + "/leadership", tests: dir + "/tests"}
+	goBuild(t, "-o", dir+"/", "./beat", "..")
+	if *every {
+		tests, err := os.Executable()
+		require.NoError(t, err)
+		text, err := os.ReadFile(tests)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(built.tests, text, 0o755))
+	}
+	return built
 }
 
 func goBuild(t *testing.T, args ...string) {

@@ -125,8 +125,10 @@ func (r *recent) check(d time.Duration) {
 		now := r.ask()
 		asOf := r.witness.asOf(r.env)
 		longest := longest(r.trips, asOf)
-		bound := r.h.TTL/2 + 2*longest + r.h.TTL/20 // the last for the time from an answer to its effect
-		r.env.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v", now.Sub(asOf), longest)
+		stalled := r.meter.Stalled() - stalledUntil(r.trips, asOf)
+		bound := r.h.TTL/2 + 2*longest + r.h.TTL/20 + stalled // a twentieth for the time from an answer to its effect
+		r.env.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v; since then this process stood still for %v",
+			now.Sub(asOf), longest, stalled)
 	}
 }
 
@@ -137,7 +139,7 @@ func (r *recent) ask() time.Time {
 	r.pass(r.h.TTL / 500)
 	r.ballots(r.member)
 	now := time.Now()
-	r.trips = append(r.trips, trip{r.asked, now})
+	r.trips = append(r.trips, trip{r.asked, now, r.meter.Stalled()})
 	r.asked = now
 	return now
 }
@@ -158,7 +160,20 @@ func (e *env) leads(m *member, w *witness, value string) error {
 }
 
 // trip is how long a request was on its way.
-type trip struct{ sent, answered time.Time }
+type trip struct {
+	sent, answered time.Time
+	stalled        time.Duration // for how long this process had stood still when the answer came
+}
+
+// stalledUntil returns for how long this process had stood still at that time, or a little before.
+func stalledUntil(trips []trip, at time.Time) (stalled time.Duration) {
+	for _, t := range trips {
+		if t.answered.Before(at) {
+			stalled = t.stalled
+		}
+	}
+	return stalled
+}
 
 // longest returns the longest of the trips that were under way after that time.
 func longest(trips []trip, after time.Time) (most time.Duration) {

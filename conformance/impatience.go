@@ -33,9 +33,7 @@ var impatience = []Case{
 			}
 			for led := 0; led < 10; {
 				b := e.cast(a, "patient")
-				soon, cancel := context.WithTimeout(e.ctx, 3*e.h.TTL+e.h.Expiry)
-				err := b.Wait(soon)
-				cancel()
+				err := e.patiently(3*e.h.TTL+e.h.Expiry, b.Wait)
 				if errors.Is(err, store.ErrLost) && b.Lease().Remaining() == 0 { // the machine is busy
 					e.Logf("the session is over: %v", err)
 					continue
@@ -84,10 +82,16 @@ var impatience = []Case{
 			var longest time.Duration
 			for range 30 {
 				began := time.Now()
-				select {
-				case <-led:
-				case <-time.After(limit):
-					e.Fatalf("none leads for %v, and %d ballots stand", limit, len(e.ballots(observer)))
+				err := e.patiently(limit, func(ctx context.Context) error {
+					select {
+					case <-led:
+						return nil
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+				})
+				if err != nil {
+					e.Fatalf("none leads: %v, and %d ballots stand", err, len(e.ballots(observer)))
 				}
 				longest = max(longest, time.Since(began))
 			}

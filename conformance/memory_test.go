@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,24 +28,8 @@ func onMemory(ttl time.Duration) conformance.Harness {
 	}
 }
 
-// The suite in real time. The cases mostly wait, so they run in parallel, except for those that count goroutines and
-// requests. The TTL is 3 s, since a session of 1 s ends if the machine is busy for as long.
+// The suite on the store in memory, in virtual time.
 func TestMemory(t *testing.T) {
-	ttl := 3 * time.Second
-	if testing.Short() {
-		ttl = time.Second
-	}
-	for _, c := range conformance.Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			if !slices.Contains(c.Promises, "G6") && !slices.Contains(c.Promises, "G7") {
-				t.Parallel()
-			}
-			c.Check(t, onMemory(ttl))
-		})
-	}
-}
-
-func TestMemoryInVirtualTime(t *testing.T) {
 	for _, c := range conformance.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.Check(t, onMemory(10*time.Second)) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -41,8 +42,10 @@ func (c Case) Check(t TB, h Harness) {
 	// A case waits with ctx, which ends a little before the watchdog: it then says what it has been waiting for.
 	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
 	defer cancel()
+	meter := stall.Start()
+	defer meter.Stop()
 	test := &lasting{TB: t}
-	e := &env{TB: test, h: h, ctx: ctx, election: "conformance/" + nonce() + "/" + c.Name}
+	e := &env{TB: test, h: h, ctx: ctx, meter: meter, election: "conformance/" + nonce() + "/" + c.Name}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -61,6 +64,7 @@ func (c Case) Check(t TB, h Harness) {
 	}
 	if t.Failed() {
 		t.Logf("%s: %s", strings.Join(append(slices.Clone(c.Promises), "rule"), ", "), c.Explains)
+		t.Logf("%v", meter)
 	}
 }
 
@@ -114,6 +118,7 @@ type env struct {
 	TB
 	h        Harness
 	ctx      context.Context // ends when the case has taken too long
+	meter    *stall.Meter    // of the whole case
 	election string          // of this case alone
 	members  []*member
 	closers  []func()
@@ -392,6 +397,48 @@ func (e *env) during(d time.Duration, what string, condition func() bool) {
 			e.Fatalf("it did not hold that %s", what)
 		}
 	}
+}
+
+// moment is when a time began that has an upper bound.
+type moment struct {
+	at      time.Time
+	stalled time.Duration // how long this process had stood still
+}
+
+func (e *env) begin() moment { return moment{time.Now(), e.meter.Stalled()} }
+
+// left returns how much of an upper bound is left: what is promised, and the time for which this process has stood still
+// since the moment.
+func (e *env) left(since moment, promised time.Duration) time.Duration {
+	return promised + e.meter.Stalled() - since.stalled - time.Since(since.at)
+}
+
+// within checks that what happens now comes within what is promised.
+func (e *env) within(since moment, promised time.Duration, what string) {
+	e.TB.Helper()
+	took := time.Since(since.at)
+	e.Logf("%s after %v", what, took)
+	e.check(e.left(since, promised) >= 0, "%s after %v, not within %v: %v", what, took, promised, e.meter)
+}
+
+// patiently calls f with a context that ends when nothing is left of the time promised.
+func (e *env) patiently(promised time.Duration, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	began := e.begin()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for left := promised; left > 0; left = e.left(began, promised) {
+			select {
+			case <-time.After(left):
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(fmt.Errorf("not within %v: %v", promised, e.meter))
+	})
+	defer watching.Wait()
+	defer cancel(nil)
+	return f(ctx)
 }
 
 // receive takes a value from a channel.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -58,7 +60,7 @@ func (th *theirs) keys(t *testing.T) map[string]int64 {
 
 // suite is this test program, with flags to run cases of the suite against a path of that server.
 func (th *theirs) suite(t *testing.T, path, cases string) *exec.Cmd {
-	u := "etcd+tls://suite@" + th.srv.Addrs()[0] + "/" + path + "?ttl=2s&passwordenv=SUITE_PASSWORD&cacert=" + url.QueryEscape(th.srv.CACert)
+	u := "etcd+tls://suite@" + th.srv.Addrs()[0] + "/" + path + "?ttl=6s&passwordenv=SUITE_PASSWORD&cacert=" + url.QueryEscape(th.srv.CACert)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-store="+u, "-test.run=^TestStore$/"+cases)
 	cmd.Env = append(os.Environ(), "SUITE_PASSWORD=s3cret")
 	cmd.WaitDelay = time.Minute
@@ -74,13 +76,31 @@ func (th *theirs) inACase(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool {
 		return strings.Contains(fmt.Sprint(th.keys(t)), name)
-	}, time.Minute, 10*time.Millisecond)
+	}, storetest.Watchdog, 10*time.Millisecond)
 	return cmd, &said
 }
 
-// The suite runs against a cluster that others use, prints a table, and leaves everything as it was.
+// The suite runs against a cluster that others use.
 func TestFlagStore(t *testing.T) {
+	t.Parallel()
 	th := newTheirs(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, th *theirs)
+	}{
+		{"prints a table", printsATable},
+		{"interrupted", interrupted},
+		{"no permission", noPermission},
+		{"wrong password", wrongPassword},
+		{"no such case", noSuchCase},
+		{"can't remove its keys", cantRemoveItsKeys}, // the last: it leaves the user without a role
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, th) })
+	}
+}
+
+// The suite prints a table, and leaves everything as it was.
+func printsATable(t *testing.T, th *theirs) {
 	before := th.keys(t)
 	output, err := th.suite(t, "prod", "(step-by-step|followers-see-every-leader|stop-leaves-nothing)$").CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -92,8 +112,7 @@ func TestFlagStore(t *testing.T) {
 }
 
 // Interrupted in the middle of a case, it still leaves everything as it was.
-func TestFlagStoreInterrupted(t *testing.T) {
-	th := newTheirs(t)
+func interrupted(t *testing.T, th *theirs) {
 	before := th.keys(t)
 	cmd, said := th.inACase(t)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -104,8 +123,7 @@ func TestFlagStoreInterrupted(t *testing.T) {
 }
 
 // If permissions are missing, the suite names them and does nothing else.
-func TestFlagStoreWithoutPermission(t *testing.T) {
-	th := newTheirs(t)
+func noPermission(t *testing.T, th *theirs) {
 	before := th.keys(t)
 	output, err := th.suite(t, "dev", ".").CombinedOutput()
 	require.Error(t, err)
@@ -118,12 +136,12 @@ func TestFlagStoreWithoutPermission(t *testing.T) {
 }
 
 // If the password or token is wrong, the suite says that once, and names no permissions.
-func TestFlagStoreWithAWrongPassword(t *testing.T) {
-	consul := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
+func wrongPassword(t *testing.T, th *theirs) {
+	acl := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
 	const unknown = "99999999-2222-3333-4444-555555555555"
 	for says, cmd := range map[string]*exec.Cmd{
-		"authentication failed": newTheirs(t).suite(t, "prod", "."),
-		"ACL not found":         exec.CommandContext(t.Context(), os.Args[0], "-store=consul://:"+unknown+"@"+consul.Addrs()[0]),
+		"authentication failed": th.suite(t, "prod", "."),
+		"ACL not found":         exec.CommandContext(t.Context(), os.Args[0], "-store=consul://:"+unknown+"@"+acl.Addrs()[0]),
 	} {
 		cmd.Env = append(cmd.Environ(), "SUITE_PASSWORD=wr0ng")
 		output, err := cmd.CombinedOutput()
@@ -135,9 +153,15 @@ func TestFlagStoreWithAWrongPassword(t *testing.T) {
 	}
 }
 
+// To run no case is a mistake.
+func noSuchCase(t *testing.T, th *theirs) {
+	output, err := th.suite(t, "prod", "^nonesuch$").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "no case was run")
+}
+
 // If the suite can't remove its keys, it says how to do that.
-func TestFlagStoreLeavesSomething(t *testing.T) {
-	th := newTheirs(t)
+func cantRemoveItsKeys(t *testing.T, th *theirs) {
 	cmd, said := th.inACase(t)
 	_, err := th.root.UserRevokeRole(t.Context(), "suite", "suite")
 	require.NoError(t, err)
@@ -146,8 +170,9 @@ func TestFlagStoreLeavesSomething(t *testing.T) {
 	require.Regexp(t, "(?s)permission denied.*is left; remove it with\n\tetcdctl --endpoints [^ ]* del --prefix 'prod/leadership-conformance-[^/']*/'", said.String())
 }
 
-// Flags that make no sense, or run no case, are refused before the suite starts.
+// Flags that make no sense are refused before the suite starts.
 func TestFlagStoreRefused(t *testing.T) {
+	t.Parallel()
 	for says, args := range map[string][]string{
 		`invalid ttl "1ms"`:            {"-store=etcd://h/?ttl=1ms"},
 		"memory has no network to cut": {"-store=memory://h"},
@@ -156,21 +181,19 @@ func TestFlagStoreRefused(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(output), says)
 	}
-	output, err := newTheirs(t).suite(t, "prod", "^nonesuch$").CombinedOutput()
-	require.Error(t, err)
-	require.Contains(t, string(output), "no case was run")
 }
 
 // If the store can't be reached, the suite gives up in time. The error says why, and speaks of no keys that are left.
 func TestFlagStoreUnreachable(t *testing.T) {
 	t.Parallel()
+	meter := stall.Watch(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close()) // nothing listens there now
 	began := time.Now()
 	output, err := exec.CommandContext(t.Context(), os.Args[0], "-store=etcd://"+listener.Addr().String()).CombinedOutput()
 	require.Error(t, err)
-	require.Less(t, time.Since(began), time.Minute)
+	require.Less(t, time.Since(began), time.Minute+meter.Stalled(), "%v", meter)
 	require.Regexp(t, "the store did not answer within 20s: .*connection refused", string(output))
 	require.NotContains(t, string(output), "is left")
 }

@@ -1,50 +1,57 @@
 package servers_test
 
 import (
-	"sync"
 	"testing"
 
-	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/harness"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	_ "github.com/go-leadership/leadership/store/all"
 )
 
+// The servers. Cases without check open more connections from one address than an agent of Consul takes by default.
+var (
+	zooKeeper = storetest.Shared(testserver.StartZooKeeper, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
+	etcd      = storetest.Shared(testserver.StartEtcd, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+	consul    = storetest.Shared(testserver.StartConsul, testserver.ConsulConfig{Extra: `limits { http_max_conns_per_client = 5000 }`})
+)
+
+// atATime is how many cases of each store run at the same time.
+const atATime = 8
+
+// TestCounting runs before the tests in parallel: its cases count the goroutines of this process, which are those of all
+// stores.
+func TestCounting(t *testing.T) {
+	run := func(kind harness.Kind, addrs ...string) {
+		t.Run(kind.Scheme, func(t *testing.T) {
+			harness.RunCounting(t, kind.Patiently().On(t, addrs...), kind.On(t, addrs...))
+		})
+	}
+	run(harness.ZooKeeper, zooKeeper(t).Addrs()...)
+	run(harness.Etcd, etcd(t).Addrs()...)
+	run(harness.Consul, consul(t).Addrs()...)
+}
+
+// The other cases, on all stores at the same time. On Consul without check each takes as long as with such a TTL anyway.
+
 func TestZooKeeper(t *testing.T) {
-	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
-	harness.Run(t, harness.ZooKeeper.On(t, srv.Addrs()...))
+	t.Parallel()
+	harness.RunTogether(t, harness.ZooKeeper.Patiently().On(t, zooKeeper(t).Addrs()...), atATime)
 }
 
 func TestEtcd(t *testing.T) {
-	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
-	harness.Run(t, harness.Etcd.On(t, srv.Addrs()...))
+	t.Parallel()
+	harness.RunTogether(t, harness.Etcd.Patiently().On(t, etcd(t).Addrs()...), atATime)
 }
 
 func TestConsul(t *testing.T) {
-	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
-	harness.Run(t, harness.Consul.On(t, srv.Addrs()...))
+	t.Parallel()
+	harness.RunTogether(t, harness.Consul.Patiently().On(t, consul(t).Addrs()...), atATime)
 }
 
-// With a TTL of 10 s or more the store uses no check, and Consul ends a session after up to twice the TTL. The cases take
-// long, so they run in parallel, without those that count goroutines and requests, which TestConsul has. Together they
-// open more connections from one address than an agent takes by default.
+// With a TTL of 10 s or more the store uses no check, and Consul ends a session after up to twice the TTL.
 func TestConsulWithoutCheck(t *testing.T) {
-	srv := testserver.NewConsul(t, testserver.ConsulConfig{Extra: `limits { http_max_conns_per_client = 5000 }`})
-	h := harness.ConsulSession.On(t, srv.Addrs()...)
-	places := make(chan struct{}, 20) // the cases mostly wait, but all at the same moment would slow each other down
-	var cases sync.WaitGroup
-	defer cases.Wait()
-	for _, c := range conformance.Cases() {
-		switch c.Name {
-		case "cast-at-the-same-moment": // forty candidates at once slow down all others
-			continue
-		case "stop-leaves-nothing", "close-leaves-nothing", "many-starts-and-stops", "an-outage-is-quiet", "a-change-wakes-one":
-			continue
-		}
-		places <- struct{}{}
-		cases.Go(func() {
-			defer func() { <-places }()
-			t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
-		})
-	}
+	t.Parallel()
+	harness.RunTogether(t, harness.ConsulSession.On(t, consul(t).Addrs()...), 2*atATime,
+		"cast-at-the-same-moment") // forty candidates at once slow down all others, and TestConsul has them
 }

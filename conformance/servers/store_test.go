@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/suite"
 	_ "github.com/go-leadership/leadership/store/all"
-	"go.uber.org/goleak"
 )
 
 // With -store the suite runs against that store, and nothing else does.
@@ -37,7 +37,18 @@ func TestMain(m *testing.M) {
 	if *storeURL != "" {
 		signal.Ignore(os.Interrupt) // a terminal sends it to this process too, and the supervisor ends this one
 	}
-	goleak.VerifyTestMain(cases{m})
+	if err := flag.Set("test.parallel", "8"); err != nil { // they wait most of the time
+		panic(err)
+	}
+	storetest.Main(m, refuseNothing)
+}
+
+// refuseNothing ends a process that was told to run no case.
+func refuseNothing() {
+	if *storeURL != "" && ran == 0 {
+		fmt.Fprintln(os.Stderr, "no case was run: -run 'TestStore/crash' runs those with \"crash\" in their names")
+		os.Exit(1)
+	}
 }
 
 const trialLimit = 20 * time.Second
@@ -58,19 +69,6 @@ func supervise(rawURL string) error {
 		return fmt.Errorf("the suite failed: %w", err)
 	}
 	return err
-}
-
-// cases is the process that runs the cases.
-type cases struct{ *testing.M }
-
-// Run implements goleak.TestingM. It fails if it was told to run no case.
-func (s cases) Run() int {
-	code := s.M.Run()
-	if *storeURL != "" && code == 0 && ran == 0 {
-		fmt.Fprintln(os.Stderr, "no case was run: -run 'TestStore/crash' runs those with \"crash\" in their names")
-		return 1
-	}
-	return code
 }
 
 // ran counts the cases that TestStore has run.

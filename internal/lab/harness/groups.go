@@ -9,58 +9,66 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 )
 
-// Run runs the suite, four cases at a time, since cases mostly wait. Those that count run last, one by one.
+// counting are the cases that count what this process has or sends: no other case may run beside them in the process.
+// Those that count goroutines would count those of other stores. A crowd of a hundred, whose requests are counted, would
+// slow down all others.
+var counting = []string{"a-change-wakes-one", "stop-leaves-nothing", "close-leaves-nothing", "many-starts-and-stops", outage}
+
+// outage is the case that takes four TTLs, and gains nothing by a long one.
+const outage = "an-outage-is-quiet"
+
+// Run runs the suite: RunTogether, and then RunCounting.
 func Run(t *testing.T, h conformance.Harness) {
-	var cases sync.WaitGroup
-	room := make(chan struct{}, 4)
-	for _, c := range conformance.Cases() {
-		if !counts(c) {
-			room <- struct{}{}
-			cases.Go(func() {
-				defer func() { <-room }()
-				group{c}.run(t, h)
-			})
-		}
-	}
-	cases.Wait()
-	for _, c := range conformance.Cases() {
-		if counts(c) {
-			group{c}.run(t, h)
-		}
-	}
+	RunTogether(t, h, 8)
+	RunCounting(t, h, h)
 }
 
-// counts reports whether a case counts requests or goroutines (G6 and G7), so that no other may run beside it.
-func counts(c conformance.Case) bool {
-	return slices.Contains(c.Promises, "G6") || slices.Contains(c.Promises, "G7")
+// RunTogether runs the cases that can run beside others, except for those that are named: several at a time, since they
+// mostly wait. Those that take long come first.
+func RunTogether(t *testing.T, h conformance.Harness, atATime int, except ...string) {
+	var cases group
+	for _, c := range conformance.Cases() {
+		if !slices.Contains(counting, c.Name) && !slices.Contains(except, c.Name) {
+			cases = append(cases, c)
+		}
+	}
+	long := []string{"as-of-is-not-ahead-of-the-news", "as-of-is-recent-after-an-outage", "long-round-trips"}
+	slices.SortStableFunc(cases, func(a, b conformance.Case) int {
+		return slices.Index(long, b.Name) - slices.Index(long, a.Name)
+	})
+	cases.run(t, h, atATime)
+}
+
+// RunCounting runs the cases that count, one by one, with a harness of its own for the outage. No other test may run
+// beside it.
+func RunCounting(t *testing.T, h, ofOutage conformance.Harness) {
+	for _, c := range named(t, counting...) {
+		h := h
+		if c.Name == outage {
+			h = ofOutage
+		}
+		group{c}.run(t, h, 1)
+	}
 }
 
 // group is some cases that run at the same time.
 type group []conformance.Case
 
-// groups returns all cases but an-outage-is-quiet in groups of up to size. Those that count are alone. A store whose own
-// line is cut notices nothing of the cluster, so single servers show that case as well.
-func groups(size int) (list []group) {
-	var several group
-	for _, c := range conformance.Cases() {
-		if c.Name == "an-outage-is-quiet" {
-			continue
+// named returns the cases with these names.
+func named(t *testing.T, names ...string) (g group) {
+	t.Helper()
+	all := conformance.Cases()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c conformance.Case) bool { return c.Name == name })
+		if i < 0 {
+			t.Fatalf("the suite has no case %q", name)
 		}
-		if counts(c) {
-			list = append(list, group{c})
-			continue
-		}
-		several = append(several, c)
-		if len(several) == size {
-			list, several = append(list, several), nil
-		}
+		g = append(g, all[i])
 	}
-	if len(several) > 0 {
-		list = append(list, several)
-	}
-	return list
+	return g
 }
 
+// name is the name of a subtest.
 func (g group) name() string {
 	var names []string
 	for _, c := range g {
@@ -69,11 +77,16 @@ func (g group) name() string {
 	return strings.Join(names, "+")
 }
 
-// run runs the cases as subtests, and returns when all have ended.
-func (g group) run(t *testing.T, h conformance.Harness) {
+// run runs the cases as subtests, some at a time, and returns when all have ended.
+func (g group) run(t *testing.T, h conformance.Harness, atATime int) {
 	var cases sync.WaitGroup
+	defer cases.Wait()
+	room := make(chan struct{}, atATime)
 	for _, c := range g {
-		cases.Go(func() { t.Run(c.Name, func(t *testing.T) { c.Check(t, h) }) })
+		room <- struct{}{}
+		cases.Go(func() {
+			defer func() { <-room }()
+			t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
+		})
 	}
-	cases.Wait()
 }

@@ -23,7 +23,8 @@ var (
 	Postgres = Kind{Scheme: "postgres", User: testserver.PostgresUser, Database: "postgres", TTL: 3 * time.Second, Expiry: 4750 * time.Millisecond}
 )
 
-// Patiently returns the kind with a TTL in which a cluster elects another leader on any machine.
+// Patiently returns the kind with a TTL in which a cluster elects another leader on any machine, and of which a busy
+// machine may lose seconds.
 func (k Kind) Patiently() Kind {
 	const patient = 9 * time.Second // Consul takes a check below 10 s
 	k.TTL, k.Expiry = patient, k.Expiry-k.TTL+patient

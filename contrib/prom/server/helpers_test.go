@@ -104,7 +104,7 @@ func start(t *testing.T, config string) *prometheus {
 		p.url = "http://" + a
 	case <-exited:
 		require.FailNow(t, "prometheus has exited")
-	case <-time.After(time.Minute):
+	case <-time.After(watchdog):
 		require.FailNow(t, "prometheus does not listen")
 	}
 	return p
@@ -147,10 +147,13 @@ func (p *prometheus) query(ctx context.Context, expr string) ([]map[string]strin
 	return series, err
 }
 
+// watchdog ends a wait for what ought to take seconds.
+const watchdog = 2 * time.Minute
+
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
 	defer cancel()
 	for {
 		ok, err := holds(ctx)
@@ -159,7 +162,7 @@ func eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 		}
 		select {
 		case <-ctx.Done():
-			require.FailNow(t, what, "not within a minute: %v", err)
+			require.FailNow(t, what, "not within %v: %v", watchdog, err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -23,6 +23,17 @@ func TestWrongAlerts(t *testing.T) {
 	require.NoError(t, err)
 	tests, err := os.ReadFile("../alerts_test.yaml")
 	require.NoError(t, err)
+	scenes := strings.Split(string(tests), "\n  - name: ")
+	of := func(alert string) string { // those of one alert take a quarter of the time
+		kept := scenes[:1:1]
+		for _, scene := range scenes[1:] {
+			if strings.Contains(scene, "alertname: "+alert) {
+				kept = append(kept, scene)
+			}
+		}
+		require.Greater(t, len(kept), 1, alert)
+		return strings.Join(kept, "\n  - name: ")
+	}
 	for _, mistake := range []struct{ alert, old, wrong string }{
 		{"NoLeader", "for: 1m", "for: 15s"},
 		{"NoLeader", "for: 1m", "for: 2m"},
@@ -57,20 +68,21 @@ func TestWrongAlerts(t *testing.T) {
 	} {
 		t.Run(mistake.alert+" "+mistake.wrong, func(t *testing.T) {
 			t.Parallel()
-			before, rule, ok := strings.Cut(string(right), "- alert: Leadership"+mistake.alert)
+			alert := "Leadership" + mistake.alert
+			before, rule, ok := strings.Cut(string(right), "- alert: "+alert)
 			require.True(t, ok)
 			rule, after, _ := strings.Cut(rule, "- alert: ")
 			require.Contains(t, rule, mistake.old)
-			wrong := before + "- alert: Leadership" + mistake.alert + strings.Replace(rule, mistake.old, mistake.wrong, 1)
+			wrong := before + "- alert: " + alert + strings.Replace(rule, mistake.old, mistake.wrong, 1)
 			if after != "" {
 				wrong += "- alert: " + after
 			}
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), []byte(wrong), 0o600))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), tests, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), []byte(of(alert)), 0o600))
 			said, err := promtool(t, nil, "test", "rules", filepath.Join(dir, "alerts_test.yaml"))
 			require.Error(t, err)
-			require.Contains(t, said, ": Leadership"+mistake.alert) // it parses, and this alert is wrong
+			require.Contains(t, said, ": "+alert) // it parses, and this alert is wrong
 		})
 	}
 }

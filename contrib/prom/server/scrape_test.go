@@ -37,7 +37,7 @@ func newProcess(t *testing.T) *process {
 	h, collector, registry := status.New(status.Config{}), prom.New(), client.NewRegistry()
 	registry.MustRegister(collector)
 	renewed, other := h.Renewed("memory"), collector.Renewed("memory")
-	st, err := memory.Open(memory.NewService(), &memory.Config{TTL: 3 * time.Second, Renewed: func(d time.Duration) { renewed(d); other(d) }})
+	st, err := memory.Open(memory.NewService(), &memory.Config{TTL: 12 * time.Second, Renewed: func(d time.Duration) { renewed(d); other(d) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 

@@ -26,7 +26,7 @@ const (
 	// middling is for tests that wait for the end of a session, after it has outlasted a stall or a restart.
 	middling = 8 * time.Second
 	// long is for all other tests: a TTL whose end none of them waits for.
-	long = time.Minute
+	long = 30 * time.Second
 )
 
 // fast makes a server's writes spare the disk: the tests that use it are not about what survives a crash.

@@ -13,31 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLeaseHoldsToTheNanosecond: the lease holds while a nanosecond is left, and is over at its deadline.
-func TestLeaseHoldsToTheNanosecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
-		sent := Now()
-		time.Sleep(time.Second - 1)
-		require.False(t, l.Renew(sent, time.Second-1))
-		_, ok := l.Span()
-		require.False(t, ok)
-		require.True(t, l.Renew(sent, time.Second))
-		span, ok := l.Span()
-		require.True(t, ok)
-		require.True(t, l.Holds(span))
-		require.Equal(t, time.Duration(1), l.Remaining())
-		require.Equal(t, sent.t.Add(time.Second), l.Last().Deadline)
-
-		time.Sleep(time.Nanosecond)
-		require.False(t, l.Holds(span))
-		_, ok = l.Span()
-		require.False(t, ok)
-		require.Zero(t, l.Remaining())
-		require.Zero(t, l.Last().Deadline)
-	})
-}
-
 // TestLeaseIsNotRenewedByNothing: a renewal that is valid for no time changes nothing, even if the wall clock is so far
 // ahead that the time since the zero Instant overflows.
 func TestLeaseIsNotRenewedByNothing(t *testing.T) {
@@ -52,41 +27,6 @@ func TestLeaseIsNotRenewedByNothing(t *testing.T) {
 			require.Equal(t, time.Second, l.Remaining(), "after %d years", years)
 		})
 	}
-}
-
-// TestLeaseRenewedInItsLastNanosecond: the span goes on. A nanosecond later a new one begins.
-func TestLeaseRenewedInItsLastNanosecond(t *testing.T) {
-	for name, c := range map[string]struct {
-		after time.Duration
-		same  bool
-	}{"in time": {time.Second - 1, true}, "late": {time.Second, false}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLease()
-				require.True(t, l.Renew(Now(), time.Second))
-				span, _ := l.Span()
-				time.Sleep(c.after)
-				require.True(t, l.Renew(Now(), time.Second))
-				require.Equal(t, c.same, l.Holds(span))
-			})
-		})
-	}
-}
-
-// TestLeaseRenewalThatAddsNothing changes nothing: Last still returns the renewal before.
-func TestLeaseRenewalThatAddsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
-		sent := Now()
-		require.True(t, l.Renew(sent, time.Second))
-		last := l.Last()
-		time.Sleep(time.Nanosecond)
-		require.True(t, l.Renew(sent, time.Second))
-		require.Equal(t, last, l.Last())
-		require.True(t, l.Renew(sent, time.Second+1))
-		require.Equal(t, sent.t.Add(time.Second+1), l.Last().Deadline)
-		<-last.Changed
-	})
 }
 
 // TestLeaseRenewedAtItsDeadline aims at the one moment where an answer could go wrong: a renewal confirmed in time
@@ -105,7 +45,7 @@ func TestLeaseRenewedAtItsDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var inTime, late int
-			for watchdog := time.Now().Add(time.Minute); inTime+late < least || inTime < 30 || late < 30; {
+			for watchdog := time.Now().Add(2 * time.Minute); inTime+late < least || inTime < 30 || late < 30; {
 				require.True(t, time.Now().Before(watchdog), "watchdog: %d in time, %d late", inTime, late)
 				l := NewLease()
 				l.Renew(Now(), 50*time.Microsecond)
@@ -200,7 +140,7 @@ func (h *history) observe(l *Lease, span Span, begun bool) (Span, bool) {
 // deadlines race all the time. The clock is the real one: in virtual time nothing would race.
 func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
 	const observers, renewers, enoughEnded, enoughHeld = 16, 3, 3000, 50_000
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l, h := NewLease(), new(history)
 	enough := func() bool { return h.ended.Load() >= enoughEnded && h.held.Load() >= enoughHeld }

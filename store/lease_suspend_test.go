@@ -23,24 +23,30 @@ func apart(t *testing.T, gained time.Duration) Instant {
 	return Instant{shifted(t, time.Now(), -gained, 0), 0, true}
 }
 
+// suspendable returns a lease, and for how long the machine has been suspended.
+func suspendable(t *testing.T) (*Lease, *time.Duration) {
+	t.Helper()
+	total := new(time.Duration)
+	suspend(t, total, true)
+	return NewLease(), total
+}
+
 func requireRemaining(t *testing.T, want time.Duration, l *Lease) {
 	t.Helper()
 	require.InDelta(t, want, l.Remaining(), float64(10*time.Minute)) // much more than a test takes
 }
 
 func TestLeaseCountsTheTimeOfASuspension(t *testing.T) {
-	var total time.Duration
-	suspend(t, &total, true)
-	l := NewLease()
+	l, total := suspendable(t)
 	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
 	span, ok := l.Span()
 	require.True(t, ok)
 	requireRemaining(t, aDay, l)
 
-	total = 20 * anHour // and the machine is back
+	*total = 20 * anHour // and the machine is back
 	requireRemaining(t, 4*anHour, l)
 	require.True(t, l.Holds(span))
-	require.True(t, l.Renew(Instant{time.Now(), total, true}, aDay), "what follows starts from here")
+	require.True(t, l.Renew(Instant{time.Now(), *total, true}, aDay), "what follows starts from here")
 	requireRemaining(t, aDay, l)
 	require.True(t, l.Holds(span))
 }
@@ -48,13 +54,11 @@ func TestLeaseCountsTheTimeOfASuspension(t *testing.T) {
 // TestLeaseDeadlineAfterASuspension: as much time is left until the deadline as the lease holds, by both clocks.
 func TestLeaseDeadlineAfterASuspension(t *testing.T) {
 	const soon = float64(10 * time.Minute) // much more than a test takes
-	var total time.Duration
-	suspend(t, &total, true)
-	l := NewLease()
+	l, total := suspendable(t)
 	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
 	require.InDelta(t, aDay, time.Until(l.Last().Deadline), soon)
 
-	total = 20 * anHour // and the machine is back
+	*total = 20 * anHour // and the machine is back
 	requireRemaining(t, 4*anHour, l)
 	deadline := l.Last().Deadline
 	require.InDelta(t, 4*anHour, time.Until(deadline), soon)
@@ -71,18 +75,16 @@ func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
 		"the wall clock was set back by even more": -20 * time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var total time.Duration
-			suspend(t, &total, true)
-			l := NewLease()
+			l, total := suspendable(t)
 			l.Renew(apart(t, wall), aDay)
 			span, _ := l.Span()
 			require.True(t, l.Holds(span))
 
-			total = 25 * anHour
+			*total = 25 * anHour
 			require.Zero(t, l.Remaining())
 			require.True(t, l.Last().Deadline.IsZero())
 			require.False(t, l.Holds(span))
-			total = 0
+			*total = 0
 			require.False(t, l.Holds(span), "what has ended stays over")
 			_, ok := l.Span()
 			require.False(t, ok)
@@ -103,13 +105,11 @@ func TestLeaseRenewalSentBeforeASuspension(t *testing.T) {
 // TestLeaseConfirmedAfterASuspension: the deadline passed during the suspension, so a later confirmation is for a new
 // term.
 func TestLeaseConfirmedAfterASuspension(t *testing.T) {
-	var total time.Duration
-	suspend(t, &total, true)
-	l := NewLease()
+	l, total := suspendable(t)
 	l.Renew(apart(t, 25*anHour), aDay)
 	old, _ := l.Span()
-	total = 25 * anHour
-	require.True(t, l.Renew(Instant{time.Now(), total, true}, aDay))
+	*total = 25 * anHour
+	require.True(t, l.Renew(Instant{time.Now(), *total, true}, aDay))
 	require.False(t, l.Holds(old))
 	span, ok := l.Span()
 	require.True(t, ok)
@@ -119,13 +119,11 @@ func TestLeaseConfirmedAfterASuspension(t *testing.T) {
 // TestLeaseOlderRenewalAfterASuspension: a renewal that was sent before the last one does not hold either, once the
 // last one's deadline has passed, even if no call has noticed yet.
 func TestLeaseOlderRenewalAfterASuspension(t *testing.T) {
-	var total time.Duration
-	suspend(t, &total, true)
-	l := NewLease()
+	l, total := suspendable(t)
 	older := apart(t, 25*anHour)
 	older.t = older.t.Add(-time.Second)
 	require.True(t, l.Renew(apart(t, 25*anHour), aDay))
-	total = 25 * anHour
+	*total = 25 * anHour
 	require.False(t, l.Renew(older, aDay))
 }
 

@@ -14,9 +14,14 @@ const (
 	moment = time.Nanosecond
 )
 
+// virtual runs a test with a lease in virtual time.
+func virtual(t *testing.T, test func(t *testing.T, l *Lease)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, NewLease()) })
+}
+
 func TestLeaseDoesNotHoldBeforeTheFirstRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		span, ok := l.Span()
 		require.False(t, ok)
 		require.False(t, l.Holds(span))
@@ -30,8 +35,7 @@ func TestLeaseDoesNotHoldBeforeTheFirstRenewal(t *testing.T) {
 // TestLeaseEndsAtItsDeadline: it counts from when the request was sent, not from when it was confirmed, to the
 // nanosecond and without an event.
 func TestLeaseEndsAtItsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		sent := Now()
 		time.Sleep(2 * time.Second)
 		require.True(t, l.Renew(sent, valid))
@@ -45,7 +49,13 @@ func TestLeaseEndsAtItsDeadline(t *testing.T) {
 
 		time.Sleep(4*time.Second - moment)
 		require.True(t, l.Holds(span))
+		again, ok := l.Span()
+		require.True(t, ok)
+		require.Equal(t, span, again)
 		require.Equal(t, moment, l.Remaining())
+		require.Equal(t, last, l.Last())
+		require.True(t, NewLease().Renew(sent, valid), "confirmed at the last moment")
+		require.False(t, NewLease().Renew(sent, valid-moment), "confirmed at its deadline")
 
 		time.Sleep(moment)
 		require.Zero(t, l.Remaining())
@@ -57,8 +67,7 @@ func TestLeaseEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestLeaseRenewedInTimeGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		require.True(t, l.Renew(Now(), valid))
 		span, _ := l.Span()
 		for range 100 {
@@ -83,8 +92,7 @@ func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 		"the span was read":         func(l *Lease, _ Span) { l.Span() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLease()
+			virtual(t, func(t *testing.T, l *Lease) {
 				l.Renew(Now(), valid)
 				old, _ := l.Span()
 				time.Sleep(valid - time.Second)
@@ -106,8 +114,7 @@ func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 }
 
 func TestLeaseRenewalAfterItsOwnDeadlineChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		sent := Now()
 		time.Sleep(valid)
 		require.False(t, l.Renew(sent, valid))
@@ -125,8 +132,7 @@ func TestLeaseRenewalAfterItsOwnDeadlineChangesNothing(t *testing.T) {
 }
 
 func TestLeaseConfirmationsOutOfOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		l.Renew(Now(), valid)
 		span, _ := l.Span()
 		time.Sleep(time.Second)
@@ -140,12 +146,11 @@ func TestLeaseConfirmationsOutOfOrder(t *testing.T) {
 		require.Equal(t, before, l.Last(), "the earlier request says nothing that the later one has not said")
 		require.True(t, l.Renew(second, valid), "nor does the same answer twice")
 		require.Equal(t, before, l.Last())
-		select {
-		case <-before.Changed:
-			require.Fail(t, "nothing has changed")
-		default:
-		}
-		time.Sleep(time.Until(second.Time().Add(valid - moment)))
+		require.False(t, isClosed(before.Changed), "nothing has changed")
+		require.True(t, l.Renew(second, valid+moment))
+		<-before.Changed
+		require.Equal(t, second.Time().Add(valid+moment), l.Last().Deadline)
+		time.Sleep(time.Until(second.Time().Add(valid)))
 		require.True(t, l.Holds(span))
 		time.Sleep(moment)
 		require.False(t, l.Holds(span))
@@ -153,8 +158,7 @@ func TestLeaseConfirmationsOutOfOrder(t *testing.T) {
 }
 
 func TestLeaseEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		l.Renew(Now(), valid)
 		span, _ := l.Span()
 		changed := l.Last().Changed
@@ -182,23 +186,14 @@ func TestLeaseEndBeforeTheFirstRenewal(t *testing.T) {
 }
 
 func TestLeaseChanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
-		open := func(ch <-chan struct{}) {
-			t.Helper()
-			select {
-			case <-ch:
-				require.Fail(t, "nothing has changed")
-			default:
-			}
-		}
+	virtual(t, func(t *testing.T, l *Lease) {
 		first := l.Last().Changed
-		open(first)
+		require.False(t, isClosed(first))
 		l.Renew(Now(), valid)
 		<-first
 
 		second := l.Last().Changed
-		open(second)
+		require.False(t, isClosed(second))
 		time.Sleep(time.Second)
 		l.Renew(Now(), valid)
 		<-second
@@ -206,16 +201,15 @@ func TestLeaseChanged(t *testing.T) {
 		third := l.Last().Changed
 		span, _ := l.Span()
 		time.Sleep(valid - 1)
-		synctest.Wait()
-		open(third)
+		require.False(t, isClosed(third))
 		time.Sleep(time.Nanosecond)
 		<-third // without a call
 		require.False(t, l.Holds(span))
 
 		fourth := l.Last().Changed
-		open(fourth)
+		require.False(t, isClosed(fourth))
 		require.False(t, l.Holds(span))
-		open(fourth)
+		require.False(t, isClosed(fourth))
 		l.Renew(Now(), valid)
 		<-fourth
 	})
@@ -223,8 +217,7 @@ func TestLeaseChanged(t *testing.T) {
 
 // TestLeaseThatLapsedIsNotUnderstoodAsTheNext: a span that never began, or has not begun yet, does not hold.
 func TestLeaseThatLapsedIsNotUnderstoodAsTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		var spans []Span
 		for range 10 {
 			require.True(t, l.Renew(Now(), valid))
@@ -254,8 +247,7 @@ func isClosed(ch <-chan struct{}) bool {
 
 // TestLeaseLapsed: the channel is closed at the deadline without a call of any method, and not before.
 func TestLeaseLapsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		began := time.Now()
 		require.True(t, l.Renew(Now(), valid))
 		span, _ := l.Span()
@@ -285,8 +277,7 @@ func TestLeaseLapsed(t *testing.T) {
 // TestLeaseLapsedAfterAShorterRenewal: the channel is closed in time for a span that ends earlier than the one before
 // would have.
 func TestLeaseLapsedAfterAShorterRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		require.True(t, l.Renew(Now(), time.Hour))
 		l.lapse(l.state.Load(), false)
 		require.True(t, l.Renew(Now(), time.Second))
@@ -299,8 +290,7 @@ func TestLeaseLapsedAfterAShorterRenewal(t *testing.T) {
 
 // TestLeaseOverdue: the channel is closed when less than a third of the lease is left, once until the next renewal.
 func TestLeaseOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLease()
+	virtual(t, func(t *testing.T, l *Lease) {
 		require.True(t, l.Renew(Now(), 9*time.Second))
 		overdue := l.Last().Overdue
 		for range 3 {
@@ -336,8 +326,7 @@ func TestLeaseOverdueOverASlowLink(t *testing.T) {
 		"very slow": {11 * time.Second, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLease()
+			virtual(t, func(t *testing.T, l *Lease) {
 				sent := Now()
 				time.Sleep(c.trip)
 				require.True(t, l.Renew(sent, 24*time.Second))

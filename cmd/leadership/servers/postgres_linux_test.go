@@ -7,8 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/stretchr/testify/require"
 )
@@ -22,8 +22,9 @@ func (t trial) asRole(role string) trial {
 // A leader that is killed is replaced. The roles have the rights that the text of leadership schema has at its end, and
 // no others: none of them may create a schema.
 func TestPostgresRoles(t *testing.T) {
-	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	owner := trial{t, build(t), "postgres://" + testserver.PostgresUser + "@" + server.Addrs()[0] + "/postgres?ttl=6s", "job"}
+	t.Parallel()
+	server := sharedPostgres(t)
+	owner := trial{t, build(t), "postgres://" + testserver.PostgresUser + "@" + server.Addrs()[0] + "/postgres?ttl=12s", "job"}
 	server.Query(t, "CREATE ROLE leadership_candidate LOGIN; CREATE ROLE leadership_follower LOGIN; CREATE ROLE some_role LOGIN")
 	server.Query(t, "CREATE ROLE leadership_owner; GRANT CREATE ON DATABASE postgres TO leadership_owner")
 	candidate, follower := owner.asRole("leadership_candidate"), owner.asRole("leadership_follower")
@@ -31,9 +32,9 @@ func TestPostgresRoles(t *testing.T) {
 	// Without the schema there is no leader, and a candidate is told what to do.
 	follower.exits(1, "leader")
 	refused := candidate.start("run", "--wait=1m", "--", "true")
-	require.Eventually(t, func() bool {
+	storetest.Eventually(t, func() bool {
 		return strings.Contains(refused.errs.String(), "let the owner of the database run what leadership schema postgres prints")
-	}, time.Minute, 10*time.Millisecond)
+	}, "the candidate is told what to do")
 	require.NoError(t, refused.cmd.Process.Signal(syscall.SIGTERM))
 	refused.wait()
 
@@ -56,13 +57,13 @@ func TestPostgresRoles(t *testing.T) {
 	first := run()
 	follower.exits(0, "leader", "--wait=1m")
 	second := run()
-	require.Eventually(t, func() bool { return len(candidate.tokens()) == 2 }, time.Minute, 10*time.Millisecond)
+	candidate.count(2)
 	require.NoError(t, first.cmd.Process.Kill())
-	require.Eventually(t, func() bool {
+	storetest.Eventually(t, func() bool {
 		text, _ := os.ReadFile(pids)
 		return strings.Count(string(text), "\n") == 2
-	}, time.Minute, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Count(watch.out.String(), `"value"`) >= 2 }, time.Minute, 10*time.Millisecond)
+	}, "the other command runs")
+	storetest.Eventually(t, func() bool { return strings.Count(watch.out.String(), `"value"`) >= 2 }, "watch prints both leaders")
 	require.NotContains(t, first.errs.String()+second.errs.String(), "lifeline")
 	require.Len(t, follower.tokens(), 1)
 

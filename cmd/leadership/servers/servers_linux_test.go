@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { storetest.Main(m, func() { _ = os.RemoveAll(built) }) }
 
 // service is a service with one server.
 type service interface {
@@ -48,7 +48,7 @@ func (t trial) start(args ...string) *running {
 	t.Helper()
 	r := &running{cmd: exec.Command(t.program, args...)}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.errs
-	r.cmd.Env = append(os.Environ(), "LEADERSHIP_STORE="+t.url, "LEADERSHIP_ELECTION="+t.election)
+	r.cmd.Env = append(os.Environ(), "LEADERSHIP_STORE="+t.url, "LEADERSHIP_ELECTION="+t.election, "LEADERSHIP_TIMEOUT="+storetest.Watchdog.String())
 	require.NoError(t, r.cmd.Start())
 	t.Cleanup(func() { r.cmd.Process.Kill(); r.wait() })
 	return r
@@ -131,37 +131,68 @@ func (t trial) tokens() (tokens []string) {
 	return tokens
 }
 
-// kinds start a service of each kind.
-var kinds = map[string]func(*testing.T) service{
-	"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
-	"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
-	"consul":    func(t *testing.T) service { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
-	"postgres":  func(t *testing.T) service { return testserver.NewPostgres(t, testserver.PostgresConfig{}) },
+// count waits until there are so many ballots.
+func (t trial) count(ballots int) {
+	t.Helper()
+	t.until(func() bool { return len(t.tokens()) == ballots }, fmt.Sprint(ballots, " ballots"))
 }
 
-// address returns the URL of a service up to the path.
-func address(kind string, s service) string {
-	if kind == "postgres" {
-		return "postgres://" + testserver.PostgresUser + "@" + s.Addrs()[0] + "/postgres"
+// until waits until a condition holds which starts a process.
+func (t trial) until(condition func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(storetest.Watchdog); !condition(); time.Sleep(200 * time.Millisecond) {
+		require.False(t, time.Now().After(end), "it did not happen: %s", what)
 	}
-	return kind + "://" + s.Addrs()[0]
 }
 
-// build builds the command.
+var (
+	sharedZooKeeper = storetest.Shared(testserver.StartZooKeeper, testserver.ZooKeeperConfig{
+		Extra: map[string]string{"maxSessionTimeout": "60000", "forceSync": "no"},
+	})
+	sharedEtcd     = storetest.Shared(testserver.StartEtcd, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+	sharedConsul   = storetest.Shared(testserver.StartConsul, testserver.ConsulConfig{})
+	sharedPostgres = storetest.Shared(testserver.StartPostgres, testserver.PostgresConfig{})
+)
+
+// kinds are the services, which all tests share. A test that takes its time in a session's end has a TTL of its own.
+var kinds = map[string]func(*testing.T) service{
+	"zookeeper": func(t *testing.T) service { return sharedZooKeeper(t) },
+	"etcd":      func(t *testing.T) service { return sharedEtcd(t) },
+	"consul":    func(t *testing.T) service { return sharedConsul(t) },
+	"postgres":  func(t *testing.T) service { return sharedPostgres(t) },
+}
+
+// address returns a URL of a service.
+func address(kind string, s service, path, ttl string) string {
+	if kind == "postgres" { // TestPostgresRoles has the schema of the default name
+		return "postgres://" + testserver.PostgresUser + "@" + s.Addrs()[0] + "/postgres" + path + "?schema=servers&ttl=" + ttl
+	}
+	return kind + "://" + s.Addrs()[0] + path + "?ttl=" + ttl
+}
+
+// built is the directory of the command, which TestMain removes.
+var built string
+
+// build builds the command, once.
 func build(t *testing.T) (path string) {
-	path = filepath.Join(t.TempDir(), "leadership")
-	output, err := exec.Command("go", "build", "-o", path, "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	return path
+	if built == "" {
+		dir, err := os.MkdirTemp("", "leadership-")
+		require.NoError(t, err)
+		output, err := exec.Command("go", "build", "-o", dir+"/leadership", "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		built = dir
+	}
+	return built + "/leadership"
 }
 
+// TestServers comes before the tests that run in parallel: it freezes and kills the servers.
 func TestServers(t *testing.T) {
 	path := build(t)
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			steer(trial{t, path, address(kind, s) + "/one%20path?ttl=6s", "db/primary one/ü"}, s.Member(0))
+			steer(trial{t, path, address(kind, s, "/one%20path", "30s"), "db/primary one/ü"}, s.Member(0))
 		})
 	}
 }
@@ -183,10 +214,10 @@ func steer(t trial, server *testserver.Member) {
 	first := t.tokens()
 	t.exits(0, "assert", first[0])
 	stopSecond := t.stands("second")
-	require.Eventually(t, func() bool { return len(t.tokens()) == 2 }, time.Minute, 10*time.Millisecond)
+	t.count(2)
 	require.Regexp(t, `^second leads with token \d+, `, t.exits(0, "stepdown", "--yes", "--timeout=1m"))
 	t.exits(1, "assert", first[0])
-	require.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  second\n") }, time.Minute, 10*time.Millisecond)
+	storetest.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  second\n") }, "watch prints the leader")
 	require.Contains(t, watch.out.String(), `leader  "a\x1b[2J\nb"`)
 
 	// The server is frozen: the commands exit with 69, also if they began to wait before.
@@ -222,13 +253,13 @@ func steer(t trial, server *testserver.Member) {
 	none.stands("third")
 	require.Zero(t, waiting.wait(), &waiting.errs)
 	require.Equal(t, "third\n", waiting.out.String())
-	require.Eventually(t, func() bool { return len(t.tokens()) == 2 }, time.Minute, 10*time.Millisecond)
+	t.count(2)
 	t.exits(0, "stepdown", "--yes", "--timeout=1m")
 	leader := strings.TrimSuffix(t.exits(0, "leader", "--wait=1m"), "\n")
 	if leader == value {
 		leader = strconv.Quote(value)
 	}
-	require.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  "+leader+"\n") }, time.Minute, 10*time.Millisecond)
+	storetest.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  "+leader+"\n") }, "watch prints the leader")
 	require.NoError(t, watch.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 128+int(syscall.SIGTERM), watch.wait())
 

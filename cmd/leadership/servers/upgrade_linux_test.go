@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,12 +23,17 @@ var old = flag.String("old", "", "`path` of the command of another version; by d
 // a leader ends or is killed. Each command of a leader holds a lock, and notes its token: no two run at once, and tokens
 // grow.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	path := build(t)
 	before := cmp.Or(*old, path)
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			url := address(kind, start(t)) + "/upgrade?ttl=8s"
+			ttl := "30s"
+			if kind == "postgres" {
+				ttl = "12s" // for which it waits when a leader is killed: it has no lifeline
+			}
+			url := address(kind, start(t), "/upgrade", ttl)
 			upgrade(upgraded{trial{t, path, url, "db/primary"}, trial{t, before, url, "db/primary"}, t.TempDir()})
 		})
 	}
@@ -87,12 +92,12 @@ func (r *running) ends(t trial, by syscall.Signal) {
 func (u upgraded) leads(value string) {
 	u.Helper()
 	for _, by := range []trial{u.before, u.trial} {
-		require.Eventually(u, func() bool { return by.exits(0, "leader", "--wait=1m") == value+"\n" }, time.Minute, 100*time.Millisecond)
+		by.until(func() bool { return by.exits(0, "leader", "--wait=2m") == value+"\n" }, value+" leads")
 		tokens := by.tokens()
 		require.NotEmpty(u, tokens, "the leader has gone")
 		by.exits(0, "assert", tokens[0])
-		require.Eventually(u, func() bool { return strings.HasSuffix(u.noted(), "\n"+strings.TrimPrefix(tokens[0], "--token=")+"\n") },
-			time.Minute, 10*time.Millisecond)
+		storetest.Eventually(u, func() bool { return strings.HasSuffix(u.noted(), "\n"+strings.TrimPrefix(tokens[0], "--token=")+"\n") },
+			"the command of %s notes its token", value)
 	}
 }
 
@@ -100,7 +105,7 @@ func (u upgraded) leads(value string) {
 func (u upgraded) wait(ballots int) {
 	u.Helper()
 	for _, by := range []trial{u.before, u.trial} {
-		require.Eventually(u, func() bool { return len(by.tokens()) == ballots }, time.Minute, 100*time.Millisecond)
+		by.count(ballots)
 	}
 }
 

@@ -104,11 +104,11 @@ func TestWonCallbackThatFails(t *testing.T) {
 	}
 }
 
-// The takeover-failed callbacks are called if the candidate did not acknowledge, for whatever reason, and only then.
+// The takeover-failed callbacks are called if the term ends unacknowledged, for whatever reason and whatever lead returns,
+// and only then.
 func TestTakeoverFailedCallbacks(t *testing.T) {
-	type lead = func(ctx context.Context, term *leadership.Term) error
 	for name, test := range map[string]struct {
-		lead   lead
+		lead   func(ctx context.Context, term *leadership.Term) error
 		reason error // nil if it is not called
 	}{
 		"lead fails before it acknowledges": {func(context.Context, *leadership.Term) error { return errTakeover }, errTakeover},
@@ -118,6 +118,9 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 		"lead fails after it acknowledged": {func(ctx context.Context, term *leadership.Term) error {
 			return errors.Join(term.Acknowledge(ctx), errTakeover)
 		}, nil},
+		"lead returns":    {func(context.Context, *leadership.Term) error { return nil }, leadership.ErrResigned},
+		"lead resigns":    {func(_ context.Context, term *leadership.Term) error { term.Resign(); return nil }, leadership.ErrResigned},
+		"lead is stopped": {func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return ctx.Err() }, leadership.ErrStopped},
 	} {
 		virtualRun(t, name, func(w *world) {
 			c := w.candidate(w.open(), "a", nil)
@@ -217,34 +220,6 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A term that ends unacknowledged while lead runs is a failed takeover, whatever lead returns.
-func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
-	type lead = func(ctx context.Context, term *leadership.Term) error
-	for name, test := range map[string]struct {
-		lead   lead
-		reason error
-	}{
-		"lead returns": {func(context.Context, *leadership.Term) error { return nil }, leadership.ErrResigned},
-		"lead resigns": {func(ctx context.Context, term *leadership.Term) error { term.Resign(); return nil }, leadership.ErrResigned},
-		"lead is stopped": {func(ctx context.Context, term *leadership.Term) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}, leadership.ErrStopped},
-	} {
-		virtualRun(t, name, func(w *world) {
-			c := w.candidate(w.open(), "a", nil)
-			failed := make(chan error, 1000)
-			c.OnTakeoverFailed(func(err error) { failed <- err })
-			ended := run(c, test.lead)
-			synctest.Wait()
-			go c.Stop()
-			require.NoError(w, <-ended)
-			require.NotEmpty(w, failed)
-			require.ErrorIs(w, <-failed, test.reason)
-		})
 	}
 }
 

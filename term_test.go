@@ -85,40 +85,23 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 	}
 }
 
+// Withdraw returns an error if it could not confirm that the ballot was removed, and so does a second call. Once it is
+// confirmed, a call sends nothing.
 func TestTermWithdrawEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
 		st, c, term := w.elected()
 		st.Faults().Cut()
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		require.ErrorIs(w, term.Withdraw(ctx), context.DeadlineExceeded)
-		require.Equal(w, time.Second, w.now())
-		require.False(w, c.IsLeader())
-		require.Equal(w, []string{"a"}, w.ballots())
+		for i := range 2 {
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			defer cancel()
+			require.ErrorIs(w, term.Withdraw(ctx), context.DeadlineExceeded)
+			require.Equal(w, time.Duration(i+1)*time.Second, w.now())
+			require.False(w, c.IsLeader())
+			require.Equal(w, []string{"a"}, w.ballots())
+		}
 		st.Faults().Heal()
 		synctest.Wait()
 		require.Empty(w, w.ballots(), "the store went on in the background")
-	})
-}
-
-// Resign returns an error if it could not confirm that the ballot was removed. So does a second call.
-func TestTermWithdrawAgainAfterItFailed(t *testing.T) {
-	virtual(t, func(w *world) {
-		st, _, term := w.elected()
-		st.Faults().Cut()
-		for range 2 {
-			ctx, cancel := context.WithTimeout(background, time.Second)
-			err := term.Withdraw(ctx)
-			cancel()
-			require.Equal(w, []string{"a"}, w.ballots())
-			require.Error(w, err, "the ballot still stands")
-		}
-	})
-}
-
-func TestTermWithdrawAgainSendsNothing(t *testing.T) {
-	virtual(t, func(w *world) {
-		st, _, term := w.elected()
 		require.NoError(w, term.Withdraw(background))
 		synctest.Wait() // its watches have gone
 		sent := st.Faults().Requests()

@@ -153,7 +153,7 @@ func (s *scene) blocked(t *testing.T, raised chan error) bool {
 		}
 		return err != nil
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(watchdog)
 	for {
 		select {
 		case err := <-raised:

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
+
+// watchdog ends a wait for what ought to take seconds.
+const watchdog = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	code := m.Run()

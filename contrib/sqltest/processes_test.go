@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +38,7 @@ func TestTwoProcesses(t *testing.T) {
 		require.NoError(t, err)
 		defer os.RemoveAll(elections)
 		start := func() *process {
-			return run(t, binary, "-store", "file://"+elections+"?ttl=2s", "-driver", s.driver, "-source", s.url)
+			return run(t, binary, "-store", "file://"+elections+"?ttl=4s", "-driver", s.driver, "-source", s.url)
 		}
 		old := start()
 		require.Equal(t, "in the transaction", old.line(t))
@@ -82,4 +85,138 @@ func (p *process) line(t *testing.T) string {
 func (p *process) enter(t *testing.T) {
 	_, err := io.WriteString(p.in, "\n")
 	require.NoError(t, err)
+}
+
+const nightlyReport = "../../examples/command/nightly-report"
+
+// report is the database of the example nightly-report, and a command report-total for it.
+type report struct {
+	*scene
+	tools string // for the PATH
+}
+
+func newReport(t *testing.T, total string) *report {
+	if testing.Short() {
+		t.Skip("with -short no server is started")
+	}
+	r := &report{databases[0].open(t), t.TempDir()}
+	script, err := os.ReadFile(nightlyReport)
+	require.NoError(t, err)
+	r.table = "leadership_fence"
+	require.NoError(t, r.through(t, r.db).Create(t.Context()))
+	tables := regexp.MustCompile(`(?m)^#\s+(CREATE TABLE (\w+) .*;)$`).FindAllStringSubmatch(string(script), -1)
+	require.Len(t, tables, 2)
+	for _, table := range tables {
+		r.exec(t, "DROP TABLE IF EXISTS "+table[2])
+		r.exec(t, table[1])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.tools, "report-total"), []byte("#!/bin/sh\n"+total+"\n"), 0o700))
+	return r
+}
+
+func (r *report) command(t *testing.T, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), "PATH="+r.tools+":"+os.Getenv("PATH"),
+		"PGHOST="+postgresql.dir, "PGPORT=5432", "PGUSER=tester", "PGDATABASE=postgres")
+	return cmd
+}
+
+func (r *report) text(t *testing.T) string {
+	text := ""
+	require.NoError(t, r.db.QueryRowContext(t.Context(),
+		"SELECT coalesce(string_agg(region || ' ' || total, ', ' ORDER BY region), '') || '; runs ' || (SELECT count(*) FROM report_run) FROM report").Scan(&text))
+	return text
+}
+
+// Three machines run the line of the page. The one that leads is killed with its job; another
+// makes the report, and the third finds it made.
+func TestNightlyReport(t *testing.T) {
+	r := newReport(t, `echo $$ >>calls; [ "$(wc -l <calls)" -gt 1 ] || sleep 1000; echo 7`)
+	require.NoError(t, r.through(t, r.db).Reset(t.Context(), "nightly-report")) // the directory below is a new store
+	page, err := os.ReadFile("../../docs/command.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^30 3 \* \* \* (leadership run .*nightly-report .*)$`).FindStringSubmatch(string(page))
+	require.Len(t, line, 2, "the page has a line for a crontab")
+
+	out, err := exec.Command("go", "build", "-o", filepath.Join(r.tools, "leadership"), "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
+	require.NoError(t, err, string(out))
+	script, err := filepath.Abs(nightlyReport)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(script, filepath.Join(r.tools, "nightly-report")))
+	elections, err := os.MkdirTemp("/dev/shm", "cron")
+	require.NoError(t, err)
+	defer os.RemoveAll(elections)
+	work := t.TempDir()
+
+	errs := make([]error, 3)
+	machines := make([]*exec.Cmd, 3)
+	var running sync.WaitGroup
+	for i := range machines {
+		m := r.command(t, "/bin/sh", "-c", "exec "+strings.ReplaceAll(line[1], `\%`, "%"))
+		m.Env = append(m.Env, "LEADERSHIP_STORE=file://"+elections+"?ttl=4s", "LEADERSHIP_ELECTION=nightly-report")
+		m.Dir, m.Stderr = work, t.Output()
+		m.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, m.Start())
+		t.Cleanup(func() { _ = syscall.Kill(-m.Process.Pid, syscall.SIGKILL) })
+		machines[i] = m
+		running.Go(func() { errs[i] = m.Wait() })
+		if i == 0 {
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(filepath.Join(work, "calls"))
+				return err == nil
+			}, watchdog, 10*time.Millisecond, "the first job is at work")
+		}
+	}
+	require.NoError(t, machines[0].Process.Signal(syscall.SIGKILL))
+	running.Wait()
+	require.Error(t, errs[0])
+	require.NoError(t, errs[1])
+	require.NoError(t, errs[2])
+	require.Equal(t, "north 7, south 7; runs 1", r.text(t))
+	calls, err := os.ReadFile(filepath.Join(work, "calls"))
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(calls), "\n"), "one by the machine that died, one for each region after that")
+}
+
+// A job that continues after the next one has made the report is refused, and so is a job that begins late.
+func TestNightlyReportOfAnOldLeader(t *testing.T) {
+	r := newReport(t, `[ "$LEADERSHIP_TOKEN" = 6 ] || { : >frozen; read line; }; echo $LEADERSHIP_TOKEN`)
+	require.NoError(t, r.through(t, r.db).Reset(t.Context(), "cron/report"))
+	dir := t.TempDir()
+	job := func(token string) (*exec.Cmd, *strings.Builder) {
+		cmd := r.command(t, nightlyReport, "2026-11-27")
+		path, err := filepath.Abs(nightlyReport)
+		require.NoError(t, err)
+		cmd.Path, cmd.Dir = path, dir
+		cmd.Env = append(cmd.Env, "LEADERSHIP_ELECTION=cron/report", "LEADERSHIP_TOKEN="+token)
+		said := &strings.Builder{}
+		cmd.Stderr = said
+		return cmd, said
+	}
+	old, said := job("5")
+	in, err := old.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, old.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, "frozen"))
+		return err == nil
+	}, watchdog, 10*time.Millisecond)
+
+	next, errs := job("6")
+	require.NoError(t, next.Run(), errs.String())
+	require.Equal(t, "north 6, south 6; runs 1", r.text(t))
+
+	_, err = in.Write([]byte("\n"))
+	require.NoError(t, err)
+	require.Error(t, old.Wait())
+	require.Contains(t, said.String(), "a later leader has raised the fence: nothing was written")
+	require.Equal(t, "north 6, south 6; runs 1", r.text(t))
+
+	late, said := job("5")
+	require.Error(t, late.Run())
+	require.Contains(t, said.String(), "a later leader has raised the fence")
+
+	again, errs := job("6")
+	require.NoError(t, again.Run(), errs.String())
+	require.Equal(t, "north 6, south 6; runs 1", r.text(t))
 }

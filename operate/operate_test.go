@@ -3,128 +3,23 @@ package operate_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const (
-	ttl      = 12 * time.Second
-	election = "database/primary"
-)
-
-// world is some candidates in virtual time, each on a store of its own, and the operator's store.
-type world struct {
-	*testing.T
-	service  *memory.Service
-	operator *memory.Store
-	stores   map[string]*memory.Store
-	all      map[string]*leadership.Candidate
-
-	mu    sync.Mutex
-	terms []string // who has led, in order; guarded by mu
-	leads int      // how many lead now
-}
-
-func virtual(t *testing.T, candidates int, test func(w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, service: memory.NewService(), stores: map[string]*memory.Store{}, all: map[string]*leadership.Candidate{}}
-		w.operator = w.open()
-		defer func() {
-			for _, c := range w.all {
-				c.Stop()
-				<-c.Done()
-			}
-		}()
-		for i := range candidates {
-			w.add(fmt.Sprintf("c%d", i))
-		}
-		test(w)
-	})
-}
-
-func (w *world) open() *memory.Store {
-	st, err := memory.Open(w.service, &memory.Config{TTL: ttl})
-	require.NoError(w, err)
-	w.Cleanup(func() { require.NoError(w, st.Close()) })
-	return st
-}
-
-// add makes a candidate stand that acknowledges at once.
-func (w *world) add(value string) {
-	w.Helper()
-	w.stores[value] = w.open()
-	c, err := leadership.NewCandidate(w.stores[value], election, value, nil)
-	require.NoError(w, err)
-	w.all[value] = c
-	go func() {
-		_ = c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
-			w.count(value, 1)
-			defer w.count(value, -1)
-			return leadership.Lead(ctx, term)
-		})
-	}()
-	synctest.Wait()
-}
-
-func (w *world) count(value string, change int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.leads += change
-	if w.leads > 1 {
-		w.Error("two lead")
-	}
-	if change > 0 {
-		w.terms = append(w.terms, value)
-	}
-}
-
-// ledBy returns who has led since the last call.
-func (w *world) ledBy() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer func() { w.terms = nil }()
-	return w.terms
-}
-
-func (w *world) queue() []store.Standing {
-	w.Helper()
-	list, err := w.operator.Ballots(context.Background(), election)
-	require.NoError(w, err)
-	return list
-}
-
-// settle waits until all candidates stand.
-func (w *world) settle() []store.Standing {
-	w.Helper()
-	for end := time.Now().Add(10 * ttl); ; time.Sleep(time.Millisecond) {
-		synctest.Wait()
-		if list := w.queue(); len(list) == len(w.all) {
-			return list
-		}
-		require.True(w, time.Now().Before(end), "not all stand: %v", w.queue())
-	}
-}
-
-// TestSwitchOver: a thousand times, to a waiter at any position: the target leads next, and no other in between.
+// TestSwitchOver: two hundred times, to a waiter at any position: the target leads next, and no other in between.
 func TestSwitchOver(t *testing.T) {
 	virtual(t, 6, func(w *world) {
 		w.ledBy()
 		last := uint64(0)
-		for range 1000 {
+		for range 200 {
 			list := w.settle()
 			target := list[1+rand.N(len(list)-1)]
 			o, err := operate.SwitchOver(context.Background(), w.operator, election, target.Token)
@@ -422,5 +317,76 @@ func TestContextEnds(t *testing.T) {
 		require.True(w, w.queue()[0].Asked)
 		require.NoError(w, ballot.Withdraw(context.Background()))
 		w.settle()
+	})
+}
+
+// TestWaiterGoesWhileTheLeaderHangs: the leader is asked and does not resign, and the target goes. No change of the
+// leader tells that.
+func TestWaiterGoesWhileTheLeaderHangs(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		leader, waiter := w.open(), w.open()
+		a, err := leader.Cast(context.Background(), election, "a")
+		require.NoError(t, err)
+		require.NoError(t, a.Wait(context.Background()))
+		_, err = a.Acknowledge(context.Background(), "a")
+		require.NoError(t, err)
+		b, err := waiter.Cast(context.Background(), election, "b")
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		began := time.Now()
+		go func() {
+			_, err := operate.SwitchOver(context.Background(), w.operator, election, b.Token())
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.NoError(t, b.Withdraw(context.Background()))
+		err = <-ended
+		require.ErrorIs(t, err, operate.ErrNotDone)
+		require.ErrorContains(t, err, "has gone")
+		require.Less(t, time.Since(began), 2*ttl)
+	})
+}
+
+// TestStoreIsClosedMeanwhile: an error that trying again can't cure ends the wait at once.
+func TestStoreIsClosedMeanwhile(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		a, err := w.open().Cast(context.Background(), election, "a")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := operate.StepDown(ctx, w.operator, election, a.Token())
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.NoError(t, w.operator.Close())
+		require.ErrorIs(t, <-ended, store.ErrClosed)
+		require.NoError(t, ctx.Err())
+	})
+}
+
+// unavailable is a store whose reads of queues fail at once, for a while.
+type unavailable struct {
+	store.Store
+	reads int
+}
+
+func (u *unavailable) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if u.reads++; u.reads > 2 && u.reads <= 12 { // not those before the request
+		return nil, store.ErrUnavailable
+	}
+	return u.Store.Ballots(ctx, election)
+}
+
+// TestStoreIsUnavailableMeanwhile: the wait goes on, and does not ask all the time.
+func TestStoreIsUnavailableMeanwhile(t *testing.T) {
+	virtual(t, 2, func(w *world) {
+		began := time.Now()
+		_, err := operate.StepDown(context.Background(), &unavailable{Store: w.operator}, election, w.settle()[0].Token)
+		require.NoError(w, err)
+		require.GreaterOrEqual(w, time.Since(began), time.Second)
 	})
 }

@@ -254,6 +254,9 @@ func TestRefusals(t *testing.T) {
 		for path, want := range map[string]int{
 			"/leader?margin=4s": 400, "/leader?margin=3999ms": 503, "/leader?margin=-1s": 400, "/leader?margin=2": 400,
 			"/leader?margin=": 503, "/leader/": 503, "/leader/unknown": 404, "/follower/unknown": 404,
+			// A query that can't be read is no leader without a margin: a balancer would send after the lease.
+			"/leader?margin=2s;": 400, "/leader?a=1;margin=2s": 400, "/leader?margin=2s%": 400, "/leader?margin=&margin=2s": 400,
+			"/leader?margin=0s&margin=2s": 400, "/leader?Margin=2s": 400, "/leader?margins=2s": 400,
 			"/": 404, "//leader": 404, "/leader//": 404, "/../leader": 404, "/readyz/x": 404, "/favicon.ico": 404, "/Leader": 404,
 		} {
 			code, body := w.get(path)

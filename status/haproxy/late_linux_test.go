@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
@@ -85,6 +86,7 @@ func (l *late) last() time.Time {
 // gets none: for longer than the interval and one time-out, and for less than the sum that the page shows.
 func TestLate(t *testing.T) {
 	t.Parallel()
+	meter := stall.Watch(t)
 	const inter, answer = 100 * time.Millisecond, 1400 * time.Millisecond
 	w := on(t, files(t))
 	l := &late{delay: answer / 2}
@@ -94,7 +96,7 @@ func TestLate(t *testing.T) {
 		l.arm(true)
 		storetest.Eventually(t, func() bool { return !l.last().IsZero() && !b.none(l.last()).IsZero() }, "HAProxy has no server")
 		kept := w.members[0].last().Sub(l.last())
-		require.LessOrEqual(t, kept, inter+min(inter, 500*time.Millisecond)+2*answer)
+		require.LessOrEqual(t, kept, inter+min(inter, 500*time.Millisecond)+2*answer+meter.Stalled(), "%v", meter)
 		if kept > inter+answer {
 			t.Logf("HAProxy has sent to the process for %v after its last answer", kept.Round(time.Millisecond))
 			return

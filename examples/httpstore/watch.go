@@ -30,14 +30,29 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 // watch reads a key, and then waits for another version than the one it has read: nothing is missed between. One answer
 // may tell of several changes, in any order: so the watches are of no stream.
 func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	sent := time.Now()
-	a, err := d.ask(ctx, "watch", server.Request{Watches: []server.Watch{{Key: key, Version: server.Unknown}}})
-	if err != nil {
-		return engine.Watch{}, err
+	for {
+		sent := time.Now()
+		a, err := d.ask(ctx, "watch", server.Request{Watches: []server.Watch{{Key: key, Version: server.Unknown}}})
+		if err != nil {
+			return engine.Watch{}, err
+		}
+		if w, ok := d.begin(key, tell, a, sent); ok {
+			return w, nil
+		}
 	}
+}
+
+// begin sets a watch with the answer that it begins with. It reports false if another watch of the key has told what is
+// later than the answer: what is told of a key never goes back.
+func (d *driver) begin(key string, tell engine.Tell, a server.Answer, sent time.Time) (engine.Watch, bool) {
 	w := &watch{key: key, tell: tell, version: server.Unknown}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for other := range d.watches {
+		if other.key == key && other.index > a.Index {
+			return engine.Watch{}, false
+		}
+	}
 	w.take(a, 0, server.Unknown, sent)
 	d.watches[w] = struct{}{}
 	d.next()
@@ -45,7 +60,7 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.watches, w)
-	}}, nil
+	}}, true
 }
 
 // take tells what an answer says of the i-th watch, whose request asked for another version than asked. An answer that

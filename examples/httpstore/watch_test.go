@@ -1,6 +1,10 @@
 package httpstore
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,4 +28,36 @@ func TestNothingHasChangedSinceAnotherVersion(t *testing.T) {
 	require.Len(t, told, 2, "the leader is right as of a time after its end")
 	w.take(server.Answer{Index: 3}, 0, 2, began.Add(3*time.Second))
 	require.Equal(t, engine.News{AsOf: began.Add(3 * time.Second)}, told[2])
+}
+
+// Another watch of the key has told that there was no leader, as of a time after the leader that a slow answer tells of.
+func TestAnswerIsOlderThanAnotherWatchTold(t *testing.T) {
+	var reads atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q server.Request
+		_ = json.NewDecoder(r.Body).Decode(&q)
+		if q.Wait > 0 { // a poll
+			<-r.Context().Done()
+			return
+		}
+		a := server.Answer{Index: 7, States: map[int]server.Answer{0: {}}}
+		if reads.Add(1) == 1 {
+			a = server.Answer{Index: 4, States: map[int]server.Answer{0: {Version: 4, Value: []byte("a")}}}
+		}
+		w.Header().Set(server.Header, "1")
+		_ = json.NewEncoder(w).Encode(a)
+	}))
+	defer srv.Close()
+	d, err := newDriver(Config{Address: srv.Listener.Addr().String()})
+	require.NoError(t, err)
+	defer d.Close()
+	d.mu.Lock()
+	d.watches[&watch{key: server.LeaderKey(d.name("x")), index: 6}] = struct{}{}
+	d.mu.Unlock()
+	var told []engine.News
+	_, err = d.WatchLeader(t.Context(), "x", func(n engine.News) { told = append(told, n) })
+	require.NoError(t, err)
+	require.Len(t, told, 1)
+	require.Zero(t, told[0].State.Leader)
+	require.EqualValues(t, 2, reads.Load())
 }

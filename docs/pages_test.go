@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/metrics"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,7 +86,7 @@ func TestNamedFilesExist(t *testing.T) {
 
 // The code on the page of the guarantees is that of the examples, which the tests of the stores run.
 func TestFencesAreThoseOfTheExamples(t *testing.T) {
-	paths, err := filepath.Glob("../store/*/example_fence_test.go")
+	paths, err := filepath.Glob("../store/*/example*_test.go")
 	require.NoError(t, err)
 	examples := ""
 	for _, path := range paths {
@@ -93,10 +94,12 @@ func TestFencesAreThoseOfTheExamples(t *testing.T) {
 		require.NoError(t, err)
 		examples += string(text)
 	}
+	fences, err := filepath.Glob("../store/*/fence.go") // a store that can fence has one
+	require.NoError(t, err)
 	list := regexp.MustCompile("(?s)```go\n(.*?)\n```").FindAllStringSubmatch(pages(t)["guarantees.md"], -1)
 	require.Len(t, list, 1)
 	snippets := strings.Split(list[0][1], "\n\n")
-	require.Len(t, snippets, len(paths))
+	require.Len(t, snippets, len(fences))
 	for _, snippet := range snippets {
 		require.Contains(t, examples, "\t"+strings.ReplaceAll(snippet, "\n", "\n\t")+"\n\treturn err\n}\n")
 	}
@@ -218,4 +221,73 @@ func headings(page string) (names []string) {
 		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
 	}
 	return names
+}
+
+// Each series that a page names exists, and the pages name each series and each alert.
+func TestNamedSeriesExist(t *testing.T) {
+	missing := map[string]bool{}
+	for _, f := range append(metrics.Families(), metrics.QueueFamilies()...) {
+		missing[f.Name] = true
+	}
+	series := regexp.MustCompile("`(leadership_\\w+)")
+	all := ""
+	for path, text := range pages(t) {
+		all += text
+		for _, m := range series.FindAllStringSubmatch(text, -1) {
+			_, exists := missing[m[1]]
+			require.True(t, exists, "%s names %s", path, m[1])
+			missing[m[1]] = false
+		}
+	}
+	for name, is := range missing {
+		require.False(t, is, "no page names %s", name)
+	}
+	rules, err := os.ReadFile("../contrib/prom/alerts.yaml")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		require.True(t, strings.Contains(all, "**"+alert[1]+"**"), "no page says what to do about %s", alert[1])
+	}
+}
+
+// Each program on the page of recipes is part of the file that the page has linked to last, or before that in its section.
+// The tests of these files run it.
+func TestRecipesAreThoseOfTheFiles(t *testing.T) {
+	shown := 0
+	for _, section := range strings.Split(pages(t)["recipes.md"], "\n## ") {
+		files := ""
+		part := regexp.MustCompile("(?ms)\\]\\((\\.\\./[^)#]+)\\)|^```(\\w+)\n(.*?)^```$")
+		for _, m := range part.FindAllStringSubmatch(section, -1) {
+			if m[1] != "" {
+				files += read(t, m[1])
+				continue
+			}
+			require.Contains(t, files, unindented(m[3]))
+			shown++
+		}
+	}
+	require.Equal(t, 9, shown)
+}
+
+// read returns the text of a file, or of the Go files next to a main.go, without indentation.
+func read(t *testing.T, path string) (text string) {
+	t.Helper()
+	paths := []string{path}
+	if filepath.Base(path) == "main.go" {
+		var err error
+		paths, err = filepath.Glob(filepath.Join(filepath.Dir(path), "*.go"))
+		require.NoError(t, err)
+	}
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		text += unindented(string(content))
+	}
+	return text
+}
+
+// unindented returns a text whose lines begin at the margin.
+func unindented(text string) string {
+	return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(text, "")
 }

@@ -24,9 +24,9 @@ import (
 // the sessions longer, since tests of other packages run at the same time.
 const (
 	slack    = 20 * time.Second
-	ttl      = 5 * time.Second // of tests with a freeze, which takes as long
-	longTTL  = time.Minute     // of tests in which no session ends
-	watchdog = 2 * time.Minute // after which a run is ended
+	ttl      = 10 * time.Second // of tests with a freeze, which takes as long
+	longTTL  = time.Minute      // of tests in which no session ends
+	watchdog = 2 * time.Minute  // after which a run is ended
 )
 
 // watched is a context for a run. Tests run in parallel, since they wait more than they work.
@@ -172,6 +172,23 @@ func TestElectionInUse(t *testing.T) {
 func TestWrongURL(t *testing.T) {
 	ctx := watched(t)
 	require.ErrorContains(t, Run(ctx, Config{URL: "etcd://localhost/"}), "no imported package registered it")
+}
+
+func TestBounds(t *testing.T) {
+	const ttl = 4 * time.Second
+	for scheme, want := range map[string]bounds{
+		"file":           {kill: time.Second, freeze: 5 * time.Second, resign: time.Second},
+		"etcd+tls":       {kill: 5 * time.Second, freeze: 5 * time.Second, resign: time.Second},
+		"zookeeper":      {kill: 8 * time.Second, freeze: 8 * time.Second, resign: time.Second},
+		"consul":         {kill: 5500 * time.Millisecond, freeze: 5500 * time.Millisecond, resign: time.Second},
+		"somebody-elses": {resign: time.Second},
+	} {
+		require.Equal(t, want, boundsOf(scheme, ttl, Config{}), scheme)
+	}
+	require.Equal(t, 21*time.Second, boundsOf("consul", 10*time.Second, Config{}).kill)
+	require.Equal(t, bounds{3 * time.Second, 3 * time.Second, 2 * time.Second},
+		boundsOf("zookeeper", ttl, Config{Crash: 2 * time.Second, Slack: time.Second}))
+	require.Equal(t, bounds{resign: 2 * time.Second}, boundsOf("other", ttl, Config{Slack: time.Second}))
 }
 
 type writerFunc func(p []byte) error

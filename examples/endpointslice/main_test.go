@@ -199,7 +199,7 @@ func (w *world) start(on *memory.Service, self netip.AddrPort) *process {
 // acknowledged waits until a pod leads and has acknowledged.
 func (w *world) acknowledged(p *process) {
 	w.Helper()
-	require.Eventually(w, func() bool { return p.candidate.Status().State == leadership.Leading }, 30*time.Second, time.Millisecond)
+	require.Eventually(w, func() bool { return p.candidate.Status().State == leadership.Leading }, 2*time.Minute, time.Millisecond)
 }
 
 // A leader that has acknowledged is in the EndpointSlice, and answers. One that can't write does not acknowledge.

@@ -3,6 +3,7 @@ package faults
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/cmd/leadership/faults/internal/pulse"
+	"github.com/stretchr/testify/require"
 )
 
 // contender is a wrapper that runs a beating command while it leads.
@@ -28,13 +30,10 @@ func (c *cell) start(t testing.TB, name, url string, cgroups ...string) *contend
 	x := &contender{file: c.dir + "/" + name + ".pulse", log: c.dir + "/" + name + ".log"}
 	var err error
 	var fd int
-	if x.pulse, fd, err = pulse.Open(x.file); err != nil {
-		t.Fatal(err)
-	}
+	x.pulse, fd, err = pulse.Open(x.file)
+	require.NoError(t, err)
 	_ = syscall.Close(fd)
-	if err := os.Chmod(x.file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(x.file, 0o666))
 	if c.machine.unified != "" {
 		x.cg = group(t, c.machine.unified)
 		cgroups = append(cgroups, x.cg)
@@ -52,14 +51,10 @@ func (c *cell) start(t testing.TB, name, url string, cgroups ...string) *contend
 	x.Dir = c.dir
 	x.Env = append(c.wrapper.env, "PATH="+os.Getenv("PATH"), "TMPDIR="+os.TempDir(), "HOME="+c.dir)
 	log, err := os.Create(x.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	x.Stdout, x.Stderr = log, log
-	if err := x.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, x.Start())
 	t.Cleanup(func() { x.end(t) })
 	return x
 }
@@ -108,7 +103,7 @@ func (x *contender) pids() (pids []int) {
 	}
 	for _, line := range lines(x.cg + "/cgroup.procs") {
 		pid, err := strconv.Atoi(line)
-		if err == nil && !contains(pids, pid) {
+		if err == nil && !slices.Contains(pids, pid) {
 			pids = append(pids, pid)
 		}
 	}
@@ -123,13 +118,4 @@ func (x *contender) named(name string) int {
 		}
 	}
 	return 0
-}
-
-func contains(pids []int, pid int) bool {
-	for _, p := range pids {
-		if p == pid {
-			return true
-		}
-	}
-	return false
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // scene has what a fault needs of the old contender.
@@ -123,23 +125,15 @@ func (f *scene) join(parent string) { f.groups = append(f.groups, group(f.t, par
 // exhaust uses up the memory of the supervisor's cgroup, so that the kernel kills the supervisor.
 func (f *scene) exhaust() {
 	t, dir := f.t, f.groups[0]
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.supervisor), []byte("1000"), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.supervisor), []byte("1000"), 0))
 	text, err := os.ReadFile(dir + "/memory.usage_in_bytes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	used, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hog := exec.Command(f.programs.beat, "enter", "-cgroups="+dir, "-victim=999", "--", f.programs.beat, "hog")
 	hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	set(t, dir, "memory.limit_in_bytes", strconv.Itoa(used+8<<20))
-	if err := hog.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, hog.Start())
 	defer hog.Wait()
 	defer func() { _ = hog.Process.Kill() }()
 	if !within(long, func() bool { return gone(f.supervisor) }) {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // line is a TCP proxy to a server. After cut nothing passes, and neither side is told.
@@ -23,9 +25,7 @@ type line struct {
 func newLine(t testing.TB, server string) *line {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := &line{listener: listener, server: server, over: make(chan struct{})}
 	l.work.Go(l.accept)
 	t.Cleanup(l.close)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // machine is what this machine offers for faults.
@@ -97,9 +99,7 @@ func groupName(parent string) string {
 func group(t testing.TB, parent string) string {
 	t.Helper()
 	dir := groupName(parent)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	t.Cleanup(func() {
 		if !within(long, func() bool { return os.Remove(dir) == nil }) {
 			left, _ := os.ReadFile(dir + "/cgroup.procs")
@@ -112,7 +112,5 @@ func group(t testing.TB, parent string) string {
 // set writes a setting of a cgroup.
 func set(t testing.TB, dir, name, value string) {
 	t.Helper()
-	if err := os.WriteFile(dir+"/"+name, []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(dir+"/"+name, []byte(value), 0))
 }

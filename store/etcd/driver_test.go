@@ -253,27 +253,44 @@ func TestOneLeaseAndOneStream(t *testing.T) {
 // leads without a round trip.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	election := newElection()
 	const ttl = 10 * long // what is asked again when an answer is late would count
-	first := castFirst(t, open(t, Config{TTL: ttl}), election, "first")
-	tp := newTap(t)
+	tp, other := newTap(t), open(t, Config{TTL: ttl})
 	st := open(t, Config{Client: tp.client, TTL: ttl})
 	castFirst(t, st, newElection(), "so that there is a lease")
-	looks := func() int { return tp.Count(readTxn, election) - tp.Count(readTxn, election+`/_ballots/" range_end`) } // but for the audit
-	writes, before := tp.Count("Txn compare"), looks()
-	look := tp.catch(t, readTxn, election+"/_ballots/")
-	b := cast(t, st, election, "own")
-	require.Equal(t, writes+1, tp.Count("Txn compare"))
-	receive(t, look.caught, "it looks without making its caller wait")
-	look.letGo()
-	eventually(t, func() bool { return st.watches() == 3 }, "it watches")
-	waiting(t, b)
-	require.Equal(t, before+2, looks(), "at the nearest, and at its own")
-	require.NoError(t, first.Withdraw(soon(t)))
-	require.NoError(t, b.Wait(soon(t)))
-	require.Equal(t, before+2, looks())
-	acknowledge(t, b, "own")
-	require.Equal(t, writes+2, tp.Count("Txn compare"))
+	watches := func(n int) {
+		t.Helper()
+		eventually(t, func() bool { return st.watches() == n }, "%d watches", n)
+	}
+	watches(1)
+	takesOver := func() (requests int) {
+		election := newElection()
+		first := castFirst(t, other, election, "first")
+		looks := func() int { return tp.Count(readTxn, election) - tp.Count(readTxn, election+`/_ballots/" range_end`) } // but for the audit
+		writes := tp.Count("Txn compare")
+		look := tp.catch(t, readTxn, election+"/_ballots/")
+		b := cast(t, st, election, "own")
+		require.Equal(t, writes+1, tp.Count("Txn compare"))
+		receive(t, look.caught, "it looks without making its caller wait")
+		look.letGo()
+		watches(3)
+		waiting(t, b)
+		require.Equal(t, 2, looks(), "at the nearest, and at its own")
+		require.NoError(t, first.Withdraw(soon(t)))
+		require.NoError(t, b.Wait(soon(t)))
+		requests = looks() - 2
+		acknowledge(t, b, "own")
+		require.Equal(t, writes+2, tp.Count("Txn compare"))
+		require.NoError(t, b.Withdraw(soon(t)))
+		watches(1)
+		return requests
+	}
+	requests := takesOver()
+	for range 20 { // on a busy machine, the answer to a look might have been under way when the first withdrew
+		if requests > 0 {
+			requests = takesOver()
+		}
+	}
+	require.Zero(t, requests)
 }
 
 // The read of a key that is to be watched fails. The watch is taken back: the engine sets another one each time.

@@ -2,6 +2,7 @@ package lifeline
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 // kernel's life hard. No session is ended before the last code of the program is gone, or of what shares its memory
 // or files, or holds the pipe. Then the session is ended.
 func TestCases(t *testing.T) {
+	t.Parallel()
 	compiler, err := exec.Command("go", "env", "CC").Output()
 	require.NoError(t, err)
 	cc := strings.Fields(string(compiler))
@@ -50,7 +52,10 @@ func TestCases(t *testing.T) {
 		"CLONE_VM without the pipe": hole("CLONE_VM without the pipe"),
 		"fork without the pipe":     hole("fork without the pipe"),
 	} {
-		t.Run(name, func(t *testing.T) { run(newPlayground(t, path)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(newPlayground(t, path))
+		})
 	}
 }
 
@@ -132,13 +137,11 @@ func (pg *playground) stillFromTheEndOn() {
 	require.Equal(pg, pg.atEnd.Load(), pg.sum(), "code of the program has run after the session was ended")
 }
 
+var rounds = flag.Int("rounds", 20, "how often a program whose threads spin is killed in TestCases")
+
 // Threads that spin are all gone when the session is ended.
 func (pg *playground) threads() {
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
-	}
-	for range rounds {
+	for range *rounds {
 		p, _ := pg.start("threads", nil)
 		pg.runs()
 		p.kill()

@@ -16,7 +16,7 @@ import (
 
 func newClient(t *testing.T, path string, log *lines) *Client {
 	t.Helper()
-	service := Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}
+	service := serviceAt(path, lasting)
 	c, err := Open(path, "test://", time.Hour, func() (Service, error) { return service, nil }, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
@@ -56,8 +56,9 @@ func (h slowLog) Handle(context.Context, slog.Record) error { <-h.letGo; return 
 
 // A log handler that hangs holds up no session. Only Close waits for it.
 func TestLogThatHangs(t *testing.T) {
+	t.Parallel()
 	letGo := make(chan struct{})
-	service := Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}
+	service := serviceAt("/no/such/lifeline", lasting)
 	log := slog.New(slowLog{slog.NewTextHandler(&lines{}, nil), letGo})
 	c, err := Open("/no/such/lifeline", "test://", time.Hour, func() (Service, error) { return service, nil }, log)
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestLogThatHangs(t *testing.T) {
 	select {
 	case <-added:
 		close(letGo)
-	case <-time.After(10 * time.Second):
+	case <-time.After(watchdog):
 		close(letGo)
 		<-added
 		t.Error("a session waits for the log")
@@ -76,6 +77,7 @@ func TestLogThatHangs(t *testing.T) {
 
 // A lifeline that refuses a session after the program has stopped waiting is heard.
 func TestLateRefusal(t *testing.T) {
+	t.Parallel()
 	listener, address, err := ListenAnywhere()
 	require.NoError(t, err)
 	defer listener.Close()
@@ -93,7 +95,7 @@ func TestLateRefusal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1", f.Add.ID)
 	require.NoError(t, writeFrame(conn, frame{Refused: "1", Why: "it is another version"}))
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "it is another version") }, 10*time.Second, time.Millisecond)
+	eventually(t, func() bool { return strings.Contains(log.String(), "it is another version") }, "the log says why")
 }
 
 // Files of two file systems may have one inode number. The roots of /proc and /sys have.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,11 +26,39 @@ import (
 // roleVariable makes the test binary a program that has sessions, or a lifeline.
 const roleVariable = "LIFELINE_TEST"
 
-// Lifelines of programs' own know the service too.
-func init() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) }
+// worlds are those of the tests that run, by path.
+var worlds sync.Map
+
+// The service of a session has the place of its lifeline as its server. Lifelines in processes of their own print.
+func init() {
+	Register("test", func(s Service) (Ender, error) {
+		if w, ok := worlds.Load(s.Servers[0]); ok {
+			return w.(*world), nil
+		}
+		return printer{}, nil
+	})
+}
+
+// serviceAt is the service of a session that is told to the lifeline at a place.
+func serviceAt(place string, ttl time.Duration) Service {
+	return Service{Scheme: "test", TTL: ttl, Servers: []string{place}, Password: "secret"}
+}
+
+// lasting is a TTL that no test waits for. A program that has not reached its lifeline tries again after it.
+const lasting = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	Main()
+	roles()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil { // most of them wait most of the time
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// roles does not return in another process of a test.
+func roles() {
 	switch os.Getenv(roleVariable) {
 	case "program":
 		programMain()
@@ -40,14 +69,13 @@ func TestMain(m *testing.M) {
 	case "lifeline":
 		lifelineMain()
 	}
-	goleak.VerifyTestMain(m)
 }
 
 // programMain is a program whose arguments are a place and the TTL. It does what it is told, and answers each line.
 func programMain() {
 	place, text := os.Args[1], os.Args[2]
 	ttl, _ := time.ParseDuration(text)
-	service := Service{Scheme: "test", TTL: ttl, Servers: []string{"server"}, Password: "secret"}
+	service := serviceAt(place, ttl)
 	c, err := Open(place, "test://", ttl, func() (Service, error) { return service, nil }, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		fmt.Println("refused:", err)
@@ -216,13 +244,13 @@ func (p *process) asks(t *testing.T, line string) int {
 // isKnown waits until the lifeline has answered that it knows a session.
 func (p *process) isKnown(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return p.asks(t, "known "+id) == 1 }, time.Minute, 5*time.Millisecond)
+	eventually(t, func() bool { return p.asks(t, "known "+id) == 1 }, "session %s is known", id)
 }
 
 // logs waits until the process has logged a text.
 func (p *process) logs(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), text) }, time.Minute, time.Millisecond, text)
+	eventually(t, func() bool { return strings.Contains(p.log.String(), text) }, "the log says %q", text)
 }
 
 // lines keeps what a process logs.
@@ -260,8 +288,8 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &world{T: t, path: filepath.Join(dir, "socket"), ended: make(chan string, 10000)}
-	Register("test", func(Service) (Ender, error) { return w, nil })
-	w.Cleanup(func() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) })
+	worlds.Store(w.path, w)
+	t.Cleanup(func() { worlds.Delete(w.path) })
 	w.serve()
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -300,15 +328,16 @@ func (w *world) End(_ context.Context, id string, handover []byte) error {
 // Close implements Ender.
 func (w *world) Close() error { return nil }
 
+// next waits until a session has been ended, and returns its id.
+func (w *world) next() string {
+	w.Helper()
+	return receive(w, w.ended, "the end of a session")
+}
+
 // ends waits until a session has been ended, which is the next.
 func (w *world) ends(id string) {
 	w.Helper()
-	select {
-	case got := <-w.ended:
-		require.Equal(w, id, got)
-	case <-time.After(time.Minute):
-		require.Fail(w, "the session was not ended", id)
-	}
+	require.Equal(w, id, w.next())
 }
 
 // rests makes sure that no session is ended for a while. A lifeline that breaks its rule ends it within a millisecond.
@@ -324,7 +353,7 @@ func (w *world) rests() {
 // eventually waits for a condition.
 func (w *world) eventually(holds func() bool, what string) {
 	w.Helper()
-	require.Eventually(w, holds, time.Minute, 2*time.Millisecond, what)
+	eventually(w, holds, "%s", what)
 }
 
 // members is how many stores are served.

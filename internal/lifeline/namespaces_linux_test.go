@@ -4,13 +4,13 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // A sidecar and a program in PID namespaces of their own, as in a pod, neither of which can see the other.
 func TestSidecar(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("a PID namespace takes root: in a user namespace, the two would not be of one user")
 	}
@@ -21,7 +21,7 @@ func TestSidecar(t *testing.T) {
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", attr, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
-	p := startAs(t, "program", attr, dir+"/socket", time.Hour.String())
+	p := startAs(t, "program", attr, dir+"/socket", lasting.String())
 	require.Equal(t, "ready", p.line(t))
 	p.does(t, "add 1")
 	p.isKnown(t, "1")

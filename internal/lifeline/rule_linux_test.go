@@ -13,6 +13,7 @@ import (
 
 // However a program dies, its sessions are ended, once.
 func TestDeath(t *testing.T) {
+	t.Parallel()
 	for name, die := range map[string]func(p *process){
 		"SIGKILL": func(p *process) { p.kill() },
 		"SIGSEGV": func(p *process) { _ = p.Process.Signal(syscall.SIGSEGV) },
@@ -21,10 +22,10 @@ func TestDeath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			p := startProgram(t, w.path, time.Hour, "1", "2", "3")
+			p := startProgram(t, w.path, lasting, "1", "2", "3")
 			p.does(t, "drop 2")
 			die(p)
-			ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+			ended := map[string]bool{w.next(): true, w.next(): true}
 			require.Equal(t, map[string]bool{"1": true, "3": true}, ended)
 			w.eventually(func() bool { return w.members() == 0 }, "nothing is left of the program")
 			w.rests()
@@ -35,21 +36,23 @@ func TestDeath(t *testing.T) {
 // The end of the pipe is not enough: a live program might have closed the descriptor by mistake. Its death counts
 // later.
 func TestStrayClose(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	p := startProgram(t, w.path, time.Hour, "1")
+	p := startProgram(t, w.path, lasting, "1")
 	p.does(t, "stray")
 	w.rests()
 	p.does(t, "add 2")
 	w.rests()
 	p.kill()
-	ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+	ended := map[string]bool{w.next(): true, w.next(): true}
 	require.Equal(t, map[string]bool{"1": true, "2": true}, ended)
 }
 
 // The pidfd is not enough: a process that guards the program's work has the pipe.
 func TestGuardedWork(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	p := startProgram(t, w.path, time.Hour, "1")
+	p := startProgram(t, w.path, lasting, "1")
 	child := p.asks(t, "child")
 	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
 	p.kill()
@@ -65,6 +68,7 @@ func TestGuardedWork(t *testing.T) {
 
 // A pipe that nobody closes is waited for no longer than the service keeps the session.
 func TestPipeIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := startProgram(t, w.path, time.Second, "1")
 	child := p.asks(t, "child")
@@ -76,8 +80,9 @@ func TestPipeIsNotWaitedForForEver(t *testing.T) {
 
 // A program that executes another one closes the pipe, and is not dead.
 func TestExecve(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	p := startProgram(t, w.path, time.Hour, "1")
+	p := startProgram(t, w.path, lasting, "1")
 	p.says(t, "exec")
 	w.eventually(func() bool {
 		name, err := os.Readlink("/proc/" + itoa(p.Process.Pid) + "/exe")
@@ -90,8 +95,9 @@ func TestExecve(t *testing.T) {
 
 // The next lifeline learns of all sessions, and of the same pipe: work that is guarded keeps the session still.
 func TestLifelineRestarts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	p := startProgram(t, w.path, time.Second, "1", "2")
+	p := startProgram(t, w.path, 5*time.Second, "1", "2")
 	child := p.asks(t, "child")
 	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
 	w.stop()
@@ -134,6 +140,7 @@ func TestOnlyAPidfdPasses(t *testing.T) {
 
 // The death that counts is that of the process that has made the connection, whatever pidfd it sends.
 func TestPidfdOfAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	other := startAs(t, "program", nil, w.path, "1h")
 	fd, err := unix.PidfdOpen(other.Process.Pid, 0)
@@ -158,7 +165,7 @@ func TestPidfdOfAnother(t *testing.T) {
 		require.NoError(t, kernel.Close())
 	}
 	require.NoError(t, sendFiles(conn, pidfd, reading))
-	_ = writeFrame(conn, frame{Add: &entry{"1", []byte("handover of 1"), Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}}})
+	_ = writeFrame(conn, frame{Add: &entry{"1", []byte("handover of 1"), serviceAt(w.path, time.Hour)}})
 	w.rests()
 	w.eventually(func() bool { return w.members() == 1 }, "the session of a program that lives")
 }

@@ -18,7 +18,8 @@ import (
 
 // A program starts its lifeline when it has a session, and another one when that has gone. Its lifelines end after it.
 func TestSelf(t *testing.T) {
-	p := startProgram(t, Self, 100*time.Millisecond)
+	t.Parallel()
+	p := startProgram(t, Self, time.Second)
 	require.Zero(t, p.asks(t, "lifeline"))
 	p.does(t, "add 1")
 	p.isKnown(t, "1") // it ignores signals by now
@@ -31,16 +32,17 @@ func TestSelf(t *testing.T) {
 	require.Equal(t, first, p.asks(t, "lifeline"), "it ignores what a terminal or a supervisor sends")
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	second := 0
-	require.Eventually(t, func() bool { second = p.asks(t, "lifeline"); return second != first }, time.Minute, 5*time.Millisecond)
+	eventually(t, func() bool { second = p.asks(t, "lifeline"); return second != first && second != 0 }, "there is another lifeline")
 	t.Cleanup(func() { _ = syscall.Kill(second, syscall.SIGKILL) })
 	p.logs(t, "there is a lifeline again")
 	p.kill()
 	_, _ = p.Process.Wait()
-	require.Eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, time.Minute, 5*time.Millisecond)
+	eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, "the lifeline ends")
 }
 
 // The lifeline of a program holds nothing that the program has inherited, and keeps its memory to itself.
 func TestSelfHoldsNothing(t *testing.T) {
+	t.Parallel()
 	reading, writing, err := os.Pipe()
 	require.NoError(t, err)
 	defer reading.Close()
@@ -69,6 +71,7 @@ func TestSelfHoldsNothing(t *testing.T) {
 
 // A lifeline starts after the program's file was replaced: it is the program that runs.
 func TestSelfAfterTheFileHasGone(t *testing.T) {
+	t.Parallel()
 	own, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "program")
@@ -92,6 +95,7 @@ func TestSelfAfterTheFileHasGone(t *testing.T) {
 
 // Process 1 can't have a lifeline of its own: the kernel would kill both.
 func TestSelfOfProcess1(t *testing.T) {
+	t.Parallel()
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if os.Getuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -124,12 +128,13 @@ func TestCheck(t *testing.T) {
 // What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its
 // user can't read its memory.
 func TestSecrets(t *testing.T) {
-	p := startProgram(t, Self, time.Hour, "1") // the password is "secret"
+	t.Parallel()
+	p := startProgram(t, Self, lasting, "1") // the password is "secret"
 	own := p.asks(t, "lifeline")
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
-	other := startProgram(t, dir+"/socket", time.Hour, "1")
+	other := startProgram(t, dir+"/socket", lasting, "1")
 	for _, pid := range []int{own, line.Process.Pid} {
 		for _, file := range []string{"cmdline", "environ"} {
 			text, err := os.ReadFile("/proc/" + itoa(pid) + "/" + file)
@@ -146,14 +151,15 @@ func TestSecrets(t *testing.T) {
 
 // The kernel gives the files in /proc of a process whose memory is hidden to root.
 func TestMemoryIsHidden(t *testing.T) {
+	t.Parallel()
 	needsRoot(t)
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
-	require.Eventually(t, func() bool {
+	eventually(t, func() bool {
 		info, err := os.Stat("/proc/" + itoa(line.Process.Pid) + "/mem")
 		return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
-	}, time.Minute, time.Millisecond)
+	}, "its memory is root's")
 	status, err := os.ReadFile("/proc/" + itoa(line.Process.Pid) + "/status")
 	require.NoError(t, err)
 	require.Contains(t, string(status), "Uid:\t65534\t")
@@ -161,13 +167,14 @@ func TestMemoryIsHidden(t *testing.T) {
 
 // A lifeline does not wake up while nothing happens, and has little memory of its own.
 func TestLifelineRests(t *testing.T) {
-	p := startProgram(t, Self, time.Hour, "1")
+	t.Parallel()
+	p := startProgram(t, Self, lasting, "1")
 	line := p.asks(t, "lifeline")
-	require.Eventually(t, func() bool {
+	eventually(t, func() bool {
 		before := switches(t, line)
 		time.Sleep(1500 * time.Millisecond) // the runtime's own period is a second
 		return switches(t, line) == before
-	}, time.Minute, time.Millisecond, "its threads wake up again and again")
+	}, "its threads no longer wake up again and again")
 	anonymous := 0
 	_, rest, found := strings.Cut(readAll(t, "/proc/"+itoa(line)+"/status"), "RssAnon:")
 	require.True(t, found)

@@ -105,8 +105,9 @@ static void hand_over(const char *path) {
 	MUST(connect(line, (struct sockaddr *)&address, sizeof address));
 	int files[2] = {MUST(syscall(SYS_pidfd_open, getpid(), 0)), reading};
 	send_files(line, files, 2);
-	const char *frame = "{\"Add\":{\"ID\":\"1\",\"Handover\":\"aGFuZG92ZXIgb2YgMQ==\",\"Service\":{\"Scheme\":\"test\","
-			    "\"TTL\":3600000000000,\"Servers\":[\"server\"]}}}";
+	char frame[400];
+	snprintf(frame, sizeof frame, "{\"Add\":{\"ID\":\"1\",\"Handover\":\"aGFuZG92ZXIgb2YgMQ==\",\"Service\":{\"Scheme\":\"test\","
+				      "\"TTL\":3600000000000,\"Servers\":[\"%s\"]}}}", path);
 	uint32_t length = htobe32(strlen(frame));
 	MUST(write(line, &length, sizeof length));
 	MUST(write(line, frame, strlen(frame)));

@@ -13,9 +13,16 @@ import (
 	"github.com/go-leadership/leadership/store/postgres"
 )
 
-// TestConformance is not parallel: some cases count goroutines.
+// The cases that count the goroutines of this process run before the tests in parallel.
+func TestCounting(t *testing.T) {
+	addrs := sharedServer(t).Addrs()
+	harness.RunCounting(t, harness.Postgres.Patiently().On(t, addrs...), harness.Postgres.On(t, addrs...))
+}
+
+// The other cases of the suite.
 func TestConformance(t *testing.T) {
-	harness.Run(t, harness.Postgres.On(t, sharedServer(t).Addrs()...))
+	t.Parallel()
+	harness.RunTogether(t, harness.Postgres.Patiently().On(t, sharedServer(t).Addrs()...), 12)
 }
 
 func TestDriver(t *testing.T) {

@@ -1,14 +1,18 @@
 package zookeeper_test
 
 import (
+	"context"
 	"errors"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
-	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,12 +107,171 @@ func afterDeath(t *testing.T, values <-chan string, death string) string {
 	return receive(t, values, "a new leader, after the old one's death")
 }
 
-// newFollower returns the channel of a follower that lives as long as the test.
-func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan string {
+// gemCandidate does what ZK::Election::Candidate of the Ruby zk gem does, method by method, so that the tests show that
+// candidates in both languages elect one leader. The comments have the gem's names.
+type gemCandidate struct {
+	t    *testing.T
+	conn *zk.Conn
+	dir  string
+	data string
+
+	ballot string
+	// follows receives at each watch that is set on the ballot ahead. The gem sets it only when the leader has
+	// acknowledged. If its leader goes before that, the candidate waits for the acknowledgement of the next.
+	follows chan struct{}
+	won     chan struct{} // closed by handle_winning_election, once it has acknowledged
+	ended   chan struct{}
+	end     context.CancelFunc
+	ctx     context.Context
+}
+
+// newGemCandidate casts a ballot with vote!, in a session of its own. The ballot stands when newGemCandidate returns.
+func newGemCandidate(t *testing.T, election, data string) *gemCandidate {
 	t.Helper()
-	f, err := leadership.NewFollower(st, election, nil)
+	g := &gemCandidate{
+		t: t, conn: connectRaw(t, long, sharedServer(t).Addrs()...), dir: dir(election), data: data,
+		follows: make(chan struct{}, 100), won: make(chan struct{}), ended: make(chan struct{}),
+	}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	makePath(t, g.conn, g.dir)                                                                     // create_root_path!
+	ballot, err := g.conn.Create(g.dir+"/ballot", []byte(data), zk.FlagEphemeralSequential, world) // cast_ballot!
 	require.NoError(t, err)
-	t.Cleanup(f.Stop)
-	values, _ := f.FollowElection()
-	return values
+	g.ballot = strings.TrimPrefix(ballot, g.dir+"/")
+	go func() {
+		defer close(g.ended)
+		g.checkElectionResults()
+	}()
+	t.Cleanup(g.close)
+	return g
+}
+
+// close closes the client: that is how a candidate of the gem gives up.
+func (g *gemCandidate) close() {
+	g.end()
+	g.conn.Close()
+	<-g.ended
+}
+
+// digit is the gem's path[/\d+$/].to_i.
+func digit(path string) int {
+	n, _ := strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(path))
+	return n
+}
+
+// checkElectionResults is check_election_results!, handle_winning_election and handle_losing_election.
+func (g *gemCandidate) checkElectionResults() {
+	for g.ctx.Err() == nil {
+		ballots, _, err := g.conn.Children(g.dir)
+		if g.failed(err) {
+			return
+		}
+		ballots = slices.DeleteFunc(ballots, func(name string) bool { return !strings.HasPrefix(name, "ballot") })
+		slices.SortFunc(ballots, func(a, b string) int { return digit(a) - digit(b) })
+		i := slices.Index(ballots, g.ballot)
+		if i < 0 {
+			return
+		}
+		if i == 0 {
+			_, err := g.conn.Create(g.dir+"/leader_ack", []byte(g.data), zk.FlagEphemeral, world) // acknowledge_win!
+			if !errors.Is(err, zk.ErrNodeExists) && g.failed(err) {
+				return
+			}
+			close(g.won)
+			return
+		}
+		// on_leader_ack, then the watch on the next ballot.
+		if !g.awaitNode(g.dir+"/leader_ack", true) || !g.awaitNode(g.dir+"/"+ballots[i-1], false) {
+			return
+		}
+	}
+}
+
+// awaitNode waits until the node exists, or does not.
+func (g *gemCandidate) awaitNode(path string, exists bool) bool {
+	for {
+		there, _, changed, err := g.conn.ExistsW(path)
+		if g.failed(err) {
+			return false
+		}
+		if there == exists {
+			return true
+		}
+		if !exists {
+			g.follows <- struct{}{}
+		}
+		select {
+		case <-changed:
+		case <-g.ctx.Done():
+			return false
+		}
+	}
+}
+
+func (g *gemCandidate) failed(err error) bool {
+	if err != nil && g.ctx.Err() == nil {
+		g.t.Errorf("the gem's candidate %q: %v", g.data, err)
+	}
+	return err != nil
+}
+
+// gemObserver behaves as ZK::Election::Observer: it watches leader_ack for created and deleted events, and reads the
+// data with leader_data. Its reports are "death", or "leader" and the data.
+type gemObserver struct {
+	reports chan string
+}
+
+func newGemObserver(t *testing.T, election string) *gemObserver {
+	t.Helper()
+	o := &gemObserver{reports: make(chan string, 100)}
+	conn := connectRaw(t, long, sharedServer(t).Addrs()...)
+	makePath(t, conn, dir(election))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { o.observe(ctx, t, conn, dir(election)+"/leader_ack") })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return o
+}
+
+func (o *gemObserver) observe(ctx context.Context, t *testing.T, conn *zk.Conn, path string) {
+	for alive, first := false, true; ; {
+		there, _, changed, err := conn.ExistsW(path)
+		if err != nil {
+			t.Errorf("the gem's observer: %v", err)
+			return
+		}
+		if there != alive || first {
+			alive, first = there, false
+			if !o.report(t, conn, path, alive) {
+				alive = false
+				continue
+			}
+		}
+		select {
+		case e := <-changed:
+			if alive && e.Type == zk.EventNodeDeleted {
+				o.report(t, conn, path, false)
+				alive = false
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report is the_king_is_dead and long_live_the_king. It returns false if the state has changed meanwhile.
+func (o *gemObserver) report(t *testing.T, conn *zk.Conn, path string, alive bool) bool {
+	if !alive {
+		o.reports <- "death"
+		return true
+	}
+	data, _, err := conn.Get(path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false
+	case err != nil:
+		t.Errorf("the gem's observer: %v", err)
+		return true
+	}
+	o.reports <- "leader " + string(data)
+	return true
 }

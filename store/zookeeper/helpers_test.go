@@ -2,15 +2,21 @@ package zookeeper_test
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
+	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,11 +56,6 @@ func receive[T any](t testing.TB, ch <-chan T, what string, args ...any) T {
 	return storetest.Receive(t, ch, what, args...)
 }
 
-// dir is where an election's nodes are, with the default settings.
-func dir(election string) string {
-	return "/_zkelection/" + strings.ReplaceAll(election, "/", "__")
-}
-
 // open opens a store that the end of the test closes. By default it is one of the shared server, and its TTL is long.
 func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	t.Helper()
@@ -66,6 +67,24 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
+}
+
+// openTapped opens a store on the shared server whose line is tapped, with a TTL that outlasts the test: what goes
+// does not go with the session.
+func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
+	t.Helper()
+	tp := newTap(t, nil)
+	return open(t, zookeeper.Config{Dial: tp.Dial}), tp
+}
+
+// newFollower returns the channel of a follower that lives as long as the test.
+func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan string {
+	t.Helper()
+	f, err := leadership.NewFollower(st, election, nil)
+	require.NoError(t, err)
+	t.Cleanup(f.Stop)
+	values, _ := f.FollowElection()
+	return values
 }
 
 // stepDown waits until no contender leads, which is so before a session could end. It reads the clock before each
@@ -91,4 +110,105 @@ func enter(t *testing.T, st *zookeeper.Store, election, value string) (engine.Se
 	require.NoError(t, err)
 	require.Zero(t, e.Place)
 	return session, e
+}
+
+// dir is where an election's nodes are, with the default settings.
+func dir(election string) string {
+	return "/_zkelection/" + strings.ReplaceAll(election, "/", "__")
+}
+
+// operator returns a connection to the shared server, with which a test reads and changes nodes.
+func operator(t *testing.T) *zk.Conn {
+	t.Helper()
+	return connectRaw(t, long, sharedServer(t).Addrs()...)
+}
+
+// connectRaw opens a connection of the client library's own, for what another program or an operator does.
+func connectRaw(t *testing.T, timeout time.Duration, servers ...string) *zk.Conn {
+	t.Helper()
+	return connectOver(t, (&net.Dialer{}).DialContext, timeout, servers...)
+}
+
+// connectOver is connectRaw over a line.
+func connectOver(t *testing.T, dial conformance.DialFunc, timeout time.Duration, servers ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return dial(ctx, network, address)
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until the library has ended
+		}
+	})
+	eventually(t, func() bool { return conn.State() == zk.StateHasSession }, "a session")
+	return conn
+}
+
+// silent is a logger for the client library.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+var world = zk.WorldACL(zk.PermAll)
+
+// makePath makes a persistent node and those above it.
+func makePath(t *testing.T, conn *zk.Conn, path string) {
+	t.Helper()
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if _, err := conn.Create(path[:i], nil, zk.FlagPersistent, world); !errors.Is(err, zk.ErrNodeExists) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+// list returns the names of a node's children, and none if the node does not exist.
+func list(t *testing.T, conn *zk.Conn, path string) []string {
+	t.Helper()
+	names, _, err := conn.Children(path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	require.NoError(t, err)
+	return names
+}
+
+// find returns the path of the ballot with the value.
+func find(t *testing.T, conn *zk.Conn, election, value string) string {
+	t.Helper()
+	for _, name := range list(t, conn, dir(election)) {
+		path := dir(election) + "/" + name
+		data, _, err := conn.Get(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		require.NoError(t, err)
+		if string(data) == value && name != "leader_ack" {
+			return path
+		}
+	}
+	require.FailNow(t, "no ballot", "election %q, value %q", election, value)
+	return ""
+}
+
+// removeAll removes a node with all below it, as `deleteall` of ZooKeeper's own command line does.
+func removeAll(t *testing.T, conn *zk.Conn, path string) {
+	t.Helper()
+	for ctx := soon(t); ctx.Err() == nil; {
+		for _, name := range list(t, conn, path) {
+			removeAll(t, conn, path+"/"+name)
+		}
+		err := conn.Delete(path, -1)
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			return
+		}
+		require.ErrorIs(t, err, zk.ErrNotEmpty, "another client made a new one meanwhile")
+	}
+	require.NoError(t, context.DeadlineExceeded)
 }

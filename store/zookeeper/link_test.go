@@ -97,6 +97,27 @@ func TestSessionIsResumed(t *testing.T) {
 	})
 }
 
+// A server that grants another session than the one that was asked for is left, and the session goes on with the next.
+func TestAnotherSessionIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, grant: func(dial int, _ int64) (int64, bool) {
+			if dial == 2 {
+				return granted + 1000, true
+			}
+			return -1, true
+		}}
+		d := s.driver(t)
+		sess := s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		l.wire.end(errLeft)
+		synctest.Wait()
+		time.Sleep(scriptedTTL / 2)
+		require.Equal(t, sess, s.session(t, d))
+		require.Equal(t, []int64{0, granted, granted}, s.asked)
+	})
+}
+
 // A session whose handshakes have no answer, or one for another session, for a TTL is given up: it is not asked for any
 // more. It might go on for a TTL.
 func TestUnansweredSessionIsGivenUp(t *testing.T) {

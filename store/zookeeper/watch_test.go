@@ -1,7 +1,9 @@
 package zookeeper
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store/engine"
@@ -134,4 +136,53 @@ func TestWatchesEndWithTheConnection(t *testing.T) {
 	for _, x := range []*watch{unread, late} {
 		require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(x, stands).told)
 	}
+}
+
+// The watches of a connection are over when requests can use the next one: they tell nothing any more. Connections that
+// no request could use change nothing of that.
+func TestWatchesAreOverOnTheNextConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, mute: func(dial int, _ int32) bool { return dial == 2 }}
+		d := s.driver(t)
+		s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		var over atomic.Bool
+		x, _, _ := l.watches.add("/node", true)
+		l.watches.begin(x, engine.News{State: &engine.State{Token: 1}}, func(n engine.News) {
+			if n.Over {
+				over.Store(true)
+			}
+		})
+		l.wire.end(errLeft)
+		synctest.Wait()
+		require.False(t, over.Load(), "what it has missed can't be read yet")
+		time.Sleep(scriptedTTL)
+		s.session(t, d)
+		require.True(t, over.Load())
+		require.Len(t, s.asked, 3)
+	})
+}
+
+// A read finds that a node is gone, and no event has told that. All watches on the node are told.
+func TestNodeGoesWithoutAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, gone: opExists}
+		d := s.driver(t)
+		s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		gone := 0
+		tell := func(n engine.News) {
+			if n.Over && n.State != nil {
+				gone++
+			}
+		}
+		x, _, _ := l.watches.add("/node", true)
+		l.watches.arm(x, node{})
+		l.watches.begin(x, engine.News{State: &engine.State{Token: 1}}, tell)
+		_, err = d.WatchEntry(t.Context(), "/node", tell)
+		require.NoError(t, err)
+		require.Equal(t, 2, gone)
+	})
 }

@@ -83,7 +83,7 @@ func (s *service) lastErrors() (lines string) {
 }
 
 var (
-	errorLine = regexp.MustCompile(`(?i)\b(error|fatal|panic)\b|Exception in thread|already in use|invalid|unrecognized|not defined`)
+	errorLine = regexp.MustCompile(`(?i)\b(error|fatal|panic)\b|Exception in thread|already in use|invalid config|unrecognized|not defined`)
 	anyLine   = regexp.MustCompile(``)
 )
 

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -48,6 +46,59 @@ func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "new:1234", leader.Value)
+}
+
+// An existing acknowledgement is replaced if its holder can't lead: one without a session, and one of a session with a
+// ballot in the queue.
+func TestAcknowledgementInTheWay(t *testing.T) {
+	t.Parallel()
+	conn := operator(t)
+	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "of one behind": zk.FlagEphemeral} {
+		t.Run(name, func(t *testing.T) {
+			election := newElection()
+			makePath(t, conn, dir(election))
+			path := dir(election) + "/leader_ack"
+			_, err := conn.Create(path, []byte("in the way"), flags, world)
+			require.NoError(t, err)
+			_, err = conn.Set(path, []byte("changed"), -1)
+			require.NoError(t, err)
+			st := open(t, zookeeper.Config{})
+			b := castFirst(t, st, election, "ours")
+			behind, err := conn.Create(dir(election)+"/ballot_", nil, zk.FlagEphemeral|zk.FlagSequence, world)
+			require.NoError(t, err)
+			leader := acknowledge(t, b, oddBytes)
+			data, stat, err := conn.Get(path)
+			require.NoError(t, err)
+			require.Equal(t, oddBytes, string(data))
+			require.EqualValues(t, leader.Revision, stat.Mzxid)
+			_, ballot, err := conn.Get(find(t, conn, election, "ours"))
+			require.NoError(t, err)
+			require.Equal(t, ballot.EphemeralOwner, stat.EphemeralOwner, "it goes with the ballot's session")
+			require.NoError(t, b.Withdraw(soon(t)))
+			require.NoError(t, conn.Delete(behind, -1))
+			require.Empty(t, list(t, conn, dir(election)))
+		})
+	}
+}
+
+// A node that another client made at the acknowledgement's path is replaced, unless it has children. Then the error
+// says what to do, and acknowledging works as soon as that is done.
+func TestAcknowledgementBehindAForeignNode(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	conn := operator(t)
+	ack := dir(election) + "/leader_ack"
+	makePath(t, conn, ack+"/child")
+	b := castFirst(t, open(t, zookeeper.Config{}), election, "ours")
+	_, err := b.Acknowledge(soon(t), "ours")
+	require.ErrorIs(t, err, zk.ErrNotEmpty)
+	require.ErrorContains(t, err, ack+" was made by another program")
+	require.ErrorContains(t, err, "delete it")
+	require.False(t, store.Permanent(err), "it can be cured while the candidate goes on")
+	require.NoError(t, conn.Delete(ack+"/child", -1))
+	acknowledge(t, b, "ours")
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Empty(t, list(t, conn, dir(election)))
 }
 
 // An acknowledgement that outlived its ballot is replaced if its holder has a new ballot, or its ballot was the one
@@ -105,51 +156,6 @@ func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
 	read.letGo()
 	require.NoError(t, b.Wait(soon(t)))
 	acknowledge(t, b, "new")
-}
-
-// An acknowledgement whose outcome is unknown might not exist. If another program holds the node, it is not removed
-// with the ballot; if this ballot made it, it is.
-func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn, holder := operator(t), operator(t)
-	makePath(t, conn, dir(election))
-	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old:1234"), zk.FlagEphemeral, world)
-	require.NoError(t, err)
-	st := open(t, zookeeper.Config{})
-	remove := func(s engine.Session, e engine.Entry) {
-		require.NoError(t, s.Remove(soon(t), engine.Removal{
-			Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true },
-		}))
-	}
-	session, e := enter(t, st, election, "new:1234")
-	remove(session, e)
-	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
-
-	holder.Close()
-	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the holder's session ends")
-	for _, made := range []bool{false, true} {
-		session, e := enter(t, st, election, "new:1234")
-		if made {
-			_, err = session.Acknowledge(soon(t), e, "new:1234")
-			require.NoError(t, err)
-		}
-		remove(session, e)
-		require.Empty(t, list(t, conn, dir(election)))
-	}
-}
-
-// While the old session stands because a leader's work has not stopped, a campaign reports that it waits for that.
-func TestSessionBeforeStandsForTheWork(t *testing.T) {
-	t.Parallel()
-	st := open(t, zookeeper.Config{})
-	b := castFirst(t, st, newElection(), "works")
-	putBack(t, st, newElection())
-	lost(t, b)
-	_, err := st.Cast(within(t, 3*time.Second), newElection(), "other")
-	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")
-	_ = b.Withdraw(soon(t)) // with an error: the ballot might stand until the session has ended
-	cast(t, st, newElection(), "other")
 }
 
 // The new acknowledgement is written several times to get another version, but a long value only once: a server closes

@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -133,4 +134,42 @@ func TestCloseEndsTheSession(t *testing.T) {
 	require.NoError(t, second.Wait(soon(t)))
 	require.Less(t, time.Since(start), long/2)
 	acknowledge(t, second, "second")
+}
+
+// Many elections share one session and its confirmations, and all survive a broken connection.
+func TestManyElections(t *testing.T) {
+	t.Parallel()
+	const elections = 300
+	prefix := newElection()
+	st, tp := openTapped(t)
+	ballots := make([]store.Ballot, elections)
+	errs := make([]error, elections)
+	var casting sync.WaitGroup
+	for i := range elections {
+		casting.Go(func() {
+			ballots[i], errs[i] = st.Cast(soon(t), fmt.Sprint(prefix, "/", i), "own")
+		})
+	}
+	casting.Wait()
+	for i, b := range ballots {
+		require.NoError(t, errs[i])
+		require.NoError(t, b.Wait(soon(t)))
+	}
+	confirmedAgain(t, st)
+	before := tp.Count(opMulti, theRoot)
+	confirmedAgain(t, st)
+	confirmedAgain(t, st)
+	require.Less(t, tp.Count(opMulti, theRoot)-before, elections/10, "all are confirmed together")
+
+	tp.breakOff()
+	confirmedAgain(t, st)
+	conn := operator(t)
+	lastElection := fmt.Sprint(prefix, "/", elections-1)
+	for _, b := range ballots {
+		require.NoError(t, b.Err())
+	}
+	require.NoError(t, conn.Delete(find(t, conn, lastElection, "own"), -1))
+	lost(t, ballots[elections-1])
+	next := castFirst(t, open(t, zookeeper.Config{}), lastElection, "next")
+	require.Greater(t, next.Token(), ballots[elections-1].Token())
 }

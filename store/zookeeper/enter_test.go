@@ -11,14 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openTapped opens a store on the shared server whose line is tapped, with a TTL that outlasts the test: what goes
-// does not go with the session.
-func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
-	t.Helper()
-	tp := newTap(t, nil)
-	return open(t, zookeeper.Config{Dial: tp.Dial}), tp
-}
-
 // Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
 func TestCampaignLosesAMessage(t *testing.T) {
 	t.Parallel()
@@ -126,4 +118,21 @@ func TestVoidWaitsForTheCreation(t *testing.T) {
 	late.letGo()
 	require.NoError(t, receive(t, voided, "the end of the entry"))
 	require.Empty(t, list(t, conn, dir(election)))
+}
+
+// The node of an election is asked for once, and again when it was missing.
+func TestNodeOfAnElectionIsKnown(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	st, tp := openTapped(t)
+	asked := func() int { return tp.Count(opCreate, dir(election)+"\xff") } // no data
+	for range 3 {
+		require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
+		require.Equal(t, 1, asked())
+	}
+	require.NoError(t, conn.Delete(dir(election), -1))
+	castFirst(t, st, election, "own")
+	require.Equal(t, 2, asked())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,5 +71,29 @@ func TestReconnectionIsNotCut(t *testing.T) {
 			require.Equal(t, sess, s.session(t, d))
 			require.Len(t, s.asked, int(i)+2, "one handshake for each connection")
 		}
+	})
+}
+
+// What is confirmed is as of the time before the confirmation was sent: the answer proves nothing of the round trip.
+func TestConfirmationIsAsOfItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, trip: scriptedTTL / 8}
+		d := s.driver(t)
+		s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		var told atomic.Int32
+		x, _, _ := l.watches.add("/node", false)
+		l.watches.begin(x, engine.News{State: &engine.State{}}, func(n engine.News) {
+			if !n.AsOf.IsZero() {
+				told.Add(1)
+				require.GreaterOrEqual(t, time.Since(n.AsOf), s.trip)
+			}
+		})
+		require.NoError(t, d.Confirm(t.Context()))
+		require.NotZero(t, told.Load())
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		require.GreaterOrEqual(t, time.Since(l.confirmed), s.trip)
 	})
 }

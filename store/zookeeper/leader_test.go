@@ -4,10 +4,73 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
+
+// The store's server may lag behind. A read of the present leader is sent behind a barrier, and its result is right as
+// of the barrier.
+func TestPresentLeaderIsReadBehindABarrier(t *testing.T) {
+	t.Parallel()
+	const calls = 20
+	st, tp := openTapped(t)
+	election := newElection()
+	barriers := tp.Count(opMulti, theRoot)
+	for range calls {
+		began := time.Now()
+		known, err := st.Observe(soon(t), election, nil)
+		require.NoError(t, err)
+		require.False(t, known.AsOf.Before(began))
+	}
+	require.GreaterOrEqual(t, tp.Count(opMulti, theRoot)-barriers, calls)
+}
+
+// The server of a new session might lag behind the server of the one before. So a read of the leader waits for the
+// session's first confirmation. Here none is answered.
+func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	tp := newTap(t, nil)
+	var unanswered []*catch
+	for range 100 { // more than a few connections send
+		unanswered = append(unanswered, tp.catch(t, holdReply, opMulti, theRoot))
+	}
+	st := open(t, zookeeper.Config{Dial: tp.Dial})
+	receive(t, unanswered[0].caught, "a confirmation")
+	read := func() error {
+		watch, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
+		if err == nil {
+			watch.Stop()
+		}
+		return err
+	}
+	require.ErrorIs(t, read(), store.ErrUnavailable)
+	require.Zero(t, tp.Count(opGetData, dir(election)))
+	for _, c := range unanswered {
+		c.letGo()
+	}
+	eventually(t, func() bool { return read() == nil }, "the leader is read")
+}
+
+// The client library can't take a watch back, so followers that start and stop share one.
+func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	st := open(t, zookeeper.Config{})
+	for range 20 {
+		f, err := leadership.NewFollower(st, election, nil)
+		require.NoError(t, err)
+		for range f.Changes(soon(t)) {
+			break
+		}
+		f.Stop()
+		eventually(t, func() bool { return st.Watches() <= 1 }, "one watch at most is left") // when what it had asked for has been answered
+	}
+}
 
 // openDeaf opens a store that receives no events. It resyncs often: with each confirmation.
 func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {

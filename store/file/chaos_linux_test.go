@@ -156,9 +156,12 @@ func (s slow) delay() {
 	}
 }
 
-func (s slow) symlink(target, path string) error    { s.delay(); return s.ops.symlink(target, path) }
-func (s slow) unlink(path string) error             { s.delay(); return s.ops.unlink(path) }
-func (s slow) mkdir(path string) error              { s.delay(); return s.ops.mkdir(path) }
+func (s slow) symlink(target, path string) error { s.delay(); return s.ops.symlink(target, path) }
+
+func (s slow) unlink(path string) error { s.delay(); return s.ops.unlink(path) }
+
+func (s slow) mkdir(path string) error { s.delay(); return s.ops.mkdir(path) }
+
 func (s slow) readlink(path string) (string, error) { s.delay(); return s.ops.readlink(path) }
 
 // chaos is one run.

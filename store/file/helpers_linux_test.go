@@ -125,6 +125,35 @@ func shown(t *testing.T, dir string) {
 	}, "nothing is under construction")
 }
 
+// enterer makes entries in a session.
+type enterer struct {
+	t    *testing.T
+	s    engine.Session
+	turn uint64
+}
+
+func (e *enterer) enter() engine.Entry {
+	e.t.Helper()
+	e.turn++
+	entry, err := e.s.Enter(soon(e.t), "e", engine.Nonce{Name: unique(), Turn: e.turn}, "value")
+	require.NoError(e.t, err)
+	entry.Election = "e"
+	return entry
+}
+
+func (e *enterer) remove(entry engine.Entry) {
+	e.t.Helper()
+	require.NoError(e.t, e.s.Remove(soon(e.t), engine.Removal{Entry: entry}))
+}
+
+// needRoot skips a test that has to run as root, with a reason.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if syscall.Geteuid() != 0 {
+		t.Skip("NOT TESTED: this test has to be run as root, to act as other users and to mount")
+	}
+}
+
 // as carries out the calls as another user of a group. It changes the credentials by which the kernel checks
 // permissions, for the thread.
 func as(calls ops, user, group int) ops {
@@ -140,14 +169,6 @@ func as(calls ops, user, group int) ops {
 	}}
 }
 
-// needRoot skips a test that has to run as root, with a reason.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if syscall.Geteuid() != 0 {
-		t.Skip("NOT TESTED: this test has to be run as root, to act as other users and to mount")
-	}
-}
-
 // dying makes the calls of a process that is killed after some of those that change something.
 type dying struct {
 	around
@@ -155,18 +176,6 @@ type dying struct {
 	left  int // guarded by mu, as are all below: how many calls are still carried out; negative: all
 	made  int
 	locks []int
-}
-
-func newDying(left int) *dying {
-	k := &dying{left: left}
-	changes := []string{"mkdir", "rmdir", "symlink", "rename", "unlink", "write", "fsync"}
-	k.around = around{kernel{}, func(op, _ string, call func() error) error {
-		if slices.Contains(changes, op) {
-			return k.change(call)
-		}
-		return call()
-	}}
-	return k
 }
 
 func (k *dying) change(call func() error) error {
@@ -181,6 +190,7 @@ func (k *dying) change(call func() error) error {
 }
 
 func (k *dying) close(int) {} // die does
+
 func (k *dying) lock(p string) (fd int, err error) {
 	err = k.change(func() (err error) {
 		if fd, err = k.ops.lock(p); err == nil {
@@ -200,6 +210,18 @@ func (k *dying) die() {
 		k.ops.close(fd)
 	}
 	k.locks = nil
+}
+
+func newDying(left int) *dying {
+	k := &dying{left: left}
+	changes := []string{"mkdir", "rmdir", "symlink", "rename", "unlink", "write", "fsync"}
+	k.around = around{kernel{}, func(op, _ string, call func() error) error {
+		if slices.Contains(changes, op) {
+			return k.change(call)
+		}
+		return call()
+	}}
+	return k
 }
 
 // hooked calls functions before some calls.
@@ -228,6 +250,30 @@ func (h hooked) symlink(target, path string) error {
 		h.beforeSymlink(target, path)
 	}
 	return h.ops.symlink(target, path)
+}
+
+// between runs a function of the test between two system calls.
+type between struct {
+	ops
+	afterSymlink func(path string)
+	beforeList   func(dir string) error
+}
+
+func (b between) symlink(target, path string) error {
+	err := b.ops.symlink(target, path)
+	if err == nil && b.afterSymlink != nil {
+		b.afterSymlink(path)
+	}
+	return err
+}
+
+func (b between) list(dir string) ([]string, error) {
+	if b.beforeList != nil {
+		if err := b.beforeList(dir); err != nil {
+			return nil, err
+		}
+	}
+	return b.ops.list(dir)
 }
 
 // around are ops that make each call but close in a function, which is told its name and its path.

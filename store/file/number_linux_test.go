@@ -1,60 +1,81 @@
 package file
 
 import (
+	"context"
 	"os"
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
-// enterer makes entries in a session.
-type enterer struct {
-	t    *testing.T
-	s    engine.Session
-	turn uint64
-}
-
-func (e *enterer) enter() engine.Entry {
-	e.t.Helper()
-	e.turn++
-	entry, err := e.s.Enter(soon(e.t), "e", engine.Nonce{Name: unique(), Turn: e.turn}, "value")
-	require.NoError(e.t, err)
-	entry.Election = "e"
-	return entry
-}
-
-func (e *enterer) remove(entry engine.Entry) {
-	e.t.Helper()
-	require.NoError(e.t, e.s.Remove(soon(e.t), engine.Removal{Entry: entry}))
-}
-
-// TestTicketsAreCollected: hundreds of ballots leave few files, and tokens grow.
-func TestTicketsAreCollected(t *testing.T) {
+// TestNumbersBegin: at the wall clock in a new directory, and then above all that any process might have given out before
+// the power failed.
+func TestNumbersBegin(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	one, two := driverWith(t, c, kernel{}), driverWith(t, c, kernel{})
-	a, b := &enterer{t: t, s: sessionOf(t, one)}, &enterer{t: t, s: sessionOf(t, two)}
-	first, last := a.enter(), uint64(0)
-	_, err := a.s.Acknowledge(soon(t), first, "value")
+	before := time.Now()
+	one := driverWith(t, c, kernel{})
+	first := (&enterer{t: t, s: sessionOf(t, one)}).enter()
+	require.GreaterOrEqual(t, first.Token, uint64(before.UnixMicro()))
+	require.Less(t, first.Token, uint64(time.Now().Add(time.Hour).UnixMicro()))
+	f, err := one.numbers.floors()
 	require.NoError(t, err)
-	for i := range 400 {
-		by := []*enterer{a, b}[i%2]
-		entry := by.enter()
-		require.Greater(t, entry.Token, last)
-		require.Equal(t, first.Key, entry.Place.Nearest, "the leader, which was first, stands")
-		last = entry.Token
-		by.remove(entry)
+	require.Less(t, first.Token, f.end)
+	require.Equal(t, f.end, one.numbers.durable.Load())
+
+	two := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
+	require.Greater(t, two.enter().Token, f.end)
+	require.NoError(t, one.Clear(soon(t), ""))
+	three := (&enterer{t: t, s: sessionOf(t, one)}).enter()
+	require.Greater(t, three.Token, f.end, "tokens go on growing when all is cleared")
+}
+
+// TestEndIsRaised: an election needs more numbers than an end allows.
+func TestEndIsRaised(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, kernel{})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	token := s.enter().Token
+	for range 3 * block {
+		entry := s.enter()
+		require.Greater(t, entry.Token, token)
+		token = entry.Token
+		f, err := d.numbers.floors()
+		require.NoError(t, err)
+		require.LessOrEqual(t, token, f.floor+block)
+		require.Less(t, token, d.numbers.durable.Load())
+		s.remove(entry)
 	}
-	one.life.Wait()
-	two.life.Wait()
-	require.Less(t, len(files(t, c.Directory)), 150)
+	d.life.Wait() // no collector raises a floor meanwhile
+	f, err := d.numbers.floors()
+	require.NoError(t, err)
+	_, err = d.numbers.raise(f, f.end-3)
+	require.NoError(t, err)
+	for range 4 {
+		require.Less(t, s.enter().Token, d.numbers.durable.Load())
+	}
+}
+
+// TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
+func TestEndThatHasGone(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, kernel{})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	s.enter()
+	f, err := d.numbers.floors()
+	require.NoError(t, err)
+	_, err = d.numbers.raise(f, f.end+1<<60)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(c.Directory+"/e"))
+	require.NoError(t, os.RemoveAll(c.Directory+"/f"))
+	require.Greater(t, s.enter().Token, f.end+1<<60)
 }
 
 // TestLateTicketIsVoid: a process is stopped between finding a free number and taking it. Meanwhile all tickets up to
@@ -135,146 +156,75 @@ func TestVoidTicketIsNotListed(t *testing.T) {
 	require.True(t, checked)
 }
 
-// stale misses one name in its first listing of a queue, as a listing may that is under way when the name is made.
-type stale struct {
-	ops
-	misses *string // a path; empty: none
+// TestVoidNumberRaisesNoFloor: the number of a new election is void, since another election has begun meanwhile. The next
+// try makes no number of others void, so that many processes can begin elections at once.
+func TestVoidNumberRaisesNoFloor(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, kernel{})
+	other := sessionOf(t, d)
+	var floor uint64
+	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
+		if floor > 0 || !strings.Contains(path, "/_q/") {
+			return
+		}
+		_, err := other.Enter(soon(t), "another", engine.Nonce{Name: unique(), Turn: 1}, "value")
+		require.NoError(t, err)
+		f, err := d.numbers.floors()
+		require.NoError(t, err)
+		floor = f.floor
+	}}))}
+	entry := slow.enter()
+	require.Greater(t, entry.Token, floor)
+	f, err := d.numbers.floors()
+	require.NoError(t, err)
+	require.Equal(t, floor, f.floor)
+	tickets, err := d.dirOf("e").tickets(d)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{entry.Token}, tickets, "the void one is removed")
+	names, err := d.ops.list(d.dirOf("e").ballots())
+	require.NoError(t, err)
+	names = slices.DeleteFunc(names, func(name string) bool { return name[0] == '~' })
+	require.Len(t, names, 1, "the ballot of the void one is withdrawn: others might have seen it, and would wait for it")
 }
 
-func (s stale) list(dir string) ([]string, error) {
-	names, err := s.ops.list(dir)
-	if dir == path.Dir(*s.misses) {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == path.Base(*s.misses) })
-		*s.misses = ""
-	}
+// during calls a function after a listing, before its caller has it.
+type during struct {
+	ops
+	listed func(dir string)
+}
+
+func (o during) list(dir string) ([]string, error) {
+	names, err := o.ops.list(dir)
+	o.listed(dir)
 	return names, err
 }
 
-// TestListingMissesATicket: a listing shows a ticket, and not the one before it, which was made during the listing.
-func TestListingMissesATicket(t *testing.T) {
+// TestFloorIsMadeWhileTheyAreListed: a listing that does not show it does not mean that the floors were removed. Then
+// numbers that others are taking would be void.
+func TestFloorIsMadeWhileTheyAreListed(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	other := &enterer{t: t, s: sessionOf(t, d)}
-	leader, waiter := other.enter(), other.enter()
-
-	var misses string
-	slow := driverWith(t, c, stale{kernel{}, &misses})
-	s := &enterer{t: t, s: sessionOf(t, slow)}
-	slow.life.Wait() // no other listing is under way
-	misses = numberIn(d.dirOf("e").queue(), leader.Token)
-	entry := s.enter()
-	require.Empty(t, misses)
-	require.Equal(t, waiter.Key, entry.Place.Nearest)
-	require.True(t, entry.Place.More, "the leader is ahead too")
-
-	slow.life.Wait()
-	misses = numberIn(d.dirOf("e").queue(), leader.Token)
-	list, err := slow.Ballots(soon(t), "e")
-	require.NoError(t, err)
-	require.Empty(t, misses)
-	require.Len(t, list, 3)
-}
-
-// TestListingFails: the ticket is made, and what is ahead of it can't be listed. The engine hears that the ballot stands,
-// so that it voids it if the caller goes.
-func TestListingFails(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	var fails atomic.Bool
-	slow := driverWith(t, c, between{
-		ops:          kernel{},
-		afterSymlink: func(path string) { fails.Store(strings.Contains(path, "/_q/")) },
-		beforeList: func(dir string) error {
-			if fails.Load() && strings.HasSuffix(dir, "/_q") {
-				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
-			}
-			return nil
-		},
-	})
-	entry, err := sessionOf(t, slow).Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
-	require.ErrorIs(t, err, syscall.EMFILE)
-	require.NotZero(t, entry.Token)
-}
-
-// TestNumbersBegin: at the wall clock in a new directory, and then above all that any process might have given out before
-// the power failed.
-func TestNumbersBegin(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	before := time.Now()
-	one := driverWith(t, c, kernel{})
-	first := (&enterer{t: t, s: sessionOf(t, one)}).enter()
-	require.GreaterOrEqual(t, first.Token, uint64(before.UnixMicro()))
-	require.Less(t, first.Token, uint64(time.Now().Add(time.Hour).UnixMicro()))
-	f, err := one.numbers.floors()
-	require.NoError(t, err)
-	require.Less(t, first.Token, f.end)
-	require.Equal(t, f.end, one.numbers.durable.Load())
-
-	two := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-	require.Greater(t, two.enter().Token, f.end)
-	require.NoError(t, one.Clear(soon(t), ""))
-	three := (&enterer{t: t, s: sessionOf(t, one)}).enter()
-	require.Greater(t, three.Token, f.end, "tokens go on growing when all is cleared")
-}
-
-// TestPartsAreRemoved: whatever an operator removes, tokens and revisions grow, in the process that has used the
-// directory and in one that is new to it, and no two processes get the same.
-func TestPartsAreRemoved(t *testing.T) {
-	t.Parallel()
-	for _, part := range []string{"e/e/_q", "e/e/_a", "e/e/_b", "e/e", "e", "f", "version", "t", ""} {
-		t.Run(strings.ReplaceAll(part, "/", " "), func(t *testing.T) {
-			c := configIn(t.TempDir() + "/store")
-			old := driverWith(t, c, kernel{})
-			var token, revision uint64
-			next := func(d *driver) {
-				t.Helper()
-				s, entry := sessionOf(t, d), engine.Entry{}
-				for turn := range uint64(3) {
-					var err error
-					entry, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: turn + 1}, "value")
-					require.NoError(t, err)
-					require.Greater(t, entry.Token, token)
-					token = entry.Token
-					number, err := s.Acknowledge(soon(t), entry, "value")
-					require.NoError(t, err)
-					require.Greater(t, number, revision)
-					revision = number
-				}
-			}
-			remove := func() {
-				t.Helper()
-				old.life.Wait()                       // nothing is made meanwhile
-				storetest.Eventually(t, func() bool { // processes do not start for ever each few milliseconds
-					return uint64(time.Now().UnixMicro()) > max(token, revision)
-				}, "the clock passes the numbers")
-				require.NoError(t, os.RemoveAll(path.Join(c.Directory, part)))
-			}
-			for range 3 {
-				next(old)
-				remove()
-				next(old)
-				remove()
-				other := driverWith(t, c, kernel{})
-				next(other)
-				other.life.Wait()
-				remove()
-			}
-		})
-	}
-}
-
-// TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
-func TestEndThatHasGone(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
+	var d *driver
+	raise := false
+	d = driverWith(t, c, during{kernel{}, func(dir string) {
+		if dir == c.Directory+"/f" && raise {
+			raise = false
+			f, err := d.numbers.floors()
+			require.NoError(t, err)
+			_, err = d.numbers.raise(f, f.end)
+			require.NoError(t, err)
+		}
+	}})
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	s.enter()
-	f, err := d.numbers.floors()
+	before, err := d.numbers.floors()
 	require.NoError(t, err)
-	_, err = d.numbers.raise(f, f.end+1<<60)
+	raise = true
+	_, err = d.numbers.floors()
 	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(c.Directory+"/e"))
-	require.NoError(t, os.RemoveAll(c.Directory+"/f"))
-	require.Greater(t, s.enter().Token, f.end+1<<60)
+	require.False(t, raise)
+	now, err := d.numbers.floors()
+	require.NoError(t, err)
+	require.Equal(t, before.end, now.floor, "no other floor was made")
 }
 
 // TestFloorsAreRemoved: hundreds of new elections leave few floors, and tokens grow.
@@ -292,6 +242,39 @@ func TestFloorsAreRemoved(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(names), most+1)
 	}
+}
+
+// TestOldFloorsGoWhenOthersAreDurable: floors are removed when those that replace them are durable, and the highest end
+// stays, also if its floor is low.
+func TestOldFloorsGoWhenOthersAreDurable(t *testing.T) {
+	var calls []string // those that concern floors
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
+		if strings.HasPrefix(path, c.Directory+"/f") && op != "readdir" && op != "lstat" && op != "chmod" {
+			calls = append(calls, op)
+		}
+		return call()
+	}})
+	require.NoError(t, d.make())
+	calls = nil
+	const end = 1 << 40
+	for floor := range uint64(10) {
+		f := floors{floor: 1000 + floor, end: end - floor}
+		require.NoError(t, d.ops.symlink("-", d.floorPath(f)))
+	}
+	d.forgetFloors()
+	last, first := slices.Index(calls, "fsync"), slices.Index(calls, "unlink")
+	require.Equal(t, 10, last, "%v", calls)
+	require.Equal(t, -1, first, "each of those that are lower has a higher end: %v", calls)
+
+	require.NoError(t, d.ops.symlink("-", d.floorPath(floors{floor: 2000, end: end})))
+	calls = nil
+	d.forgetFloors()
+	require.Equal(t, "fsync", calls[0], "%v", calls)
+	require.Equal(t, "unlink", calls[1], "%v", calls)
+	f, err := d.ops.list(d.floorDir())
+	require.NoError(t, err)
+	require.Len(t, f, 4, "a listing that is under way finds one of them")
 }
 
 // TestNewDirectoryIsDurable: numbers of a directory that was made anew are given out once that is durable, with those
@@ -319,28 +302,61 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 	}
 }
 
-// TestEndIsRaised: an election needs more numbers than an end allows.
-func TestEndIsRaised(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	s := &enterer{t: t, s: sessionOf(t, d)}
-	token := s.enter().Token
-	for range 3 * block {
-		entry := s.enter()
-		require.Greater(t, entry.Token, token)
-		token = entry.Token
-		f, err := d.numbers.floors()
-		require.NoError(t, err)
-		require.LessOrEqual(t, token, f.floor+block)
-		require.Less(t, token, d.numbers.durable.Load())
-		s.remove(entry)
+// TestEnterWhileAnEndIsMadeDurable: a cast whose caller gives up returns, also while fsync hangs for another cast. No
+// goroutine is left behind for each.
+func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
+	disk := newStuck()
+	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, durably)
+	require.NoError(t, err)
+	t.Cleanup(func() { disk.end(); require.NoError(t, d.Close()) })
+	s := sessionOf(t, d)
+	d.life.Wait() // nothing else makes a call
+	disk.match.Store(&match{op: "fsync", path: "/f"})
+	enter := func(ctx context.Context, n engine.Nonce) <-chan error {
+		entered := make(chan error, 1)
+		go func() { // entered says when it has returned
+			_, err := s.Enter(ctx, "e", n, "value")
+			entered <- err
+		}()
+		return entered
 	}
-	d.life.Wait() // no collector raises a floor meanwhile
-	f, err := d.numbers.floors()
-	require.NoError(t, err)
-	_, err = d.numbers.raise(f, f.end-3)
-	require.NoError(t, err)
-	for range 4 {
-		require.Less(t, s.enter().Token, d.numbers.durable.Load())
+	ctx, cancel := context.WithCancel(t.Context())
+	first := enter(ctx, engine.Nonce{Name: "a", Slot: 0, Turn: 1})
+	<-disk.hangs
+	made := disk.made.Load()
+	second := enter(ctx, engine.Nonce{Name: "b", Slot: 1, Turn: 1})
+	storetest.Eventually(t, func() bool { return disk.made.Load() > made }, "the second is under way")
+	cancel()
+	for _, entered := range []<-chan error{first, second} {
+		require.ErrorIs(t, storetest.Receive(t, entered, "Enter returns with its context"), store.ErrUnknownOutcome)
+	}
+
+	d.numbers.preparing.limit = 0 // that long is a hang
+	made = disk.made.Load()
+	for slot := range 3 {
+		require.ErrorContains(t, <-enter(ctx, engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
+	}
+	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
+}
+
+// TestDirectoryAboveCantBeSynced: an error of the disk counts there too, since the path to the store might be lost; one of
+// permission, or of a file system that syncs no directories, does not.
+func TestDirectoryAboveCantBeSynced(t *testing.T) {
+	for errno, counts := range map[syscall.Errno]bool{syscall.EIO: true, syscall.EACCES: false, syscall.EINVAL: false} {
+		c := configIn(t.TempDir() + "/store")
+		above := path.Dir(c.Directory)
+		disk := around{kernel{}, func(op, file string, call func() error) error {
+			if op == "fsync" && file == above {
+				return failed(op, file, errno)
+			}
+			return call()
+		}}
+		d, err := newDriverWith(c, disk, durably)
+		require.NoError(t, err)
+		s := sessionOf(t, d)
+		_, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
+		require.Equal(t, counts, err != nil, "%v: %v", errno, err)
+		require.NoError(t, s.End(soon(t), nil))
+		require.NoError(t, d.Close())
 	}
 }

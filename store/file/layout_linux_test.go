@@ -3,7 +3,6 @@ package file
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +12,34 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
+
+// TestVersion: a directory with another layout is refused, also if it was made after the store was opened.
+func TestVersion(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	early := openWith(t, c, kernel{})
+	lead(t, openWith(t, c, kernel{}), "value")
+	text, err := os.ReadFile(c.Directory + "/version")
+	require.NoError(t, err)
+	require.Regexp(t, `^2\n`, string(text))
+	for _, other := range []string{"1\n", "3\n", "", "new"} {
+		require.NoError(t, os.WriteFile(c.Directory+"/version", []byte(other), 0o600))
+		_, err = Open(c)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, "version 2")
+		_, err = early.Cast(soon(t), "e", "value")
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+}
+
+// TestDirectoryForAllUsers is refused.
+func TestDirectoryForAllUsers(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	require.NoError(t, os.Mkdir(c.Directory, 0o700))
+	require.NoError(t, os.Chmod(c.Directory, 0o777))
+	_, _, err := driverWith(t, c, kernel{}).Open(soon(t))
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "chmod o-w")
+}
 
 const someone, group = 54321, 54322
 
@@ -134,37 +161,6 @@ func TestUmaskOfOne(t *testing.T) {
 			require.Zero(t, st.Mode()&0o077, path)
 		}
 	}
-}
-
-// TestCloseOnExec: a child process keeps no file of the store open, since that would keep its lock.
-func TestCloseOnExec(t *testing.T) {
-	dir := t.TempDir() + "/store"
-	lead(t, openWith(t, configIn(dir), kernel{}), "value")
-	list, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	found := 0
-	for _, fd := range list {
-		target, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err != nil || !strings.HasPrefix(target, dir) && !strings.Contains(target, "inotify") {
-			continue
-		}
-		info, err := os.ReadFile("/proc/self/fdinfo/" + fd.Name())
-		if missing(err) { // it was open for a moment
-			continue
-		}
-		require.NoError(t, err)
-		var flags int64
-		for line := range strings.Lines(string(info)) {
-			if octal, ok := strings.CutPrefix(line, "flags:"); ok {
-				for _, digit := range strings.TrimSpace(octal) {
-					flags = flags<<3 | int64(digit-'0')
-				}
-			}
-		}
-		require.NotZero(t, flags&syscall.O_CLOEXEC, target)
-		found++
-	}
-	require.GreaterOrEqual(t, found, 2, "the session's file and inotify")
 }
 
 // TestUnreadableList: a user who may not read a directory is denied the list of elections. A file of another program is no

@@ -1,0 +1,171 @@
+package file
+
+import (
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// noRoom is a disk without room for the content of a file.
+type noRoom struct{ ops }
+
+func (n noRoom) write(path, content string) error {
+	if err := n.ops.write(path, ""); err != nil || !strings.HasSuffix(path, "value") {
+		return err
+	}
+	return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+}
+
+// full is a disk on which no directory entry can get longer.
+type full struct{ ops }
+
+func (f full) rename(from, to string) error {
+	if strings.Contains(to, "~") {
+		return &os.PathError{Op: "rename", Path: from, Err: syscall.ENOSPC}
+	}
+	return f.ops.rename(from, to)
+}
+
+// TestFailedCastsLeaveNothing, neither in the directory nor in the session.
+func TestFailedCastsLeaveNothing(t *testing.T) {
+	d := driverWith(t, configIn(t.TempDir()+"/store"), noRoom{kernel{}})
+	s := sessionOf(t, d).(*session)
+	for turn := range uint64(5) {
+		_, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: turn + 1}, "v")
+		require.ErrorIs(t, err, store.ErrUnavailable)
+	}
+	require.Empty(t, s.casts)
+	d.life.Wait()
+	require.Len(t, files(t, d.dirOf("e").ballots()), 1)
+}
+
+// TestVoidRefusesALateRequest: a request to enter is carried out after its nonce was made void.
+func TestVoidRefusesALateRequest(t *testing.T) {
+	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	s, n := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
+	require.NoError(t, s.Void(soon(t), "e", n))
+	_, err := s.Enter(soon(t), "e", n, "value")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	list, err := d.Ballots(soon(t), "e")
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// TestTicketMayStandAfterAnError: the error says that it might, so the engine makes the nonce void.
+func TestTicketMayStandAfterAnError(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	var fail atomic.Bool
+	d := driverWith(t, c, between{
+		ops:          kernel{},
+		afterSymlink: func(path string) { fail.CompareAndSwap(false, strings.Contains(path, "/_q/")) },
+		beforeList: func(dir string) error {
+			if fail.Load() && strings.HasSuffix(dir, "/f") {
+				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
+			}
+			return nil
+		},
+	})
+	s, nonce := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
+	_, err := s.Enter(soon(t), "e", nonce, "v")
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	require.NoError(t, s.Void(soon(t), "e", nonce))
+	list, err := driverWith(t, c, kernel{}).Ballots(soon(t), "e")
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// TestVoidTicketIsRemovedByAnother: a slow collector removes a void ticket before its owner does. The owner's later
+// ticket is of another ballot. A process that saw the void ticket must not wait for that ballot, which waits for it.
+func TestVoidTicketIsRemovedByAnother(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, kernel{})
+	other := &enterer{t: t, s: sessionOf(t, d)}
+	other.remove(other.enter())
+	stage := 0
+	var f engine.Entry
+	calls := between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
+		if stage == 0 && strings.Contains(path, "/_q/") {
+			stage = 1
+			for range 5 {
+				other.remove(other.enter())
+			}
+			require.NoError(t, d.dirOf("e").collect(d, map[string]bool{}))
+		}
+	}}, afterSymlink: func(path string) {
+		if stage == 1 && strings.Contains(path, "/_q/") {
+			stage = 2
+			f = other.enter() // sees the void ticket
+			require.NoError(t, os.Remove(path))
+		}
+	}}
+	e := (&enterer{t: t, s: sessionOf(t, driverWith(t, c, calls))}).enter()
+	require.Equal(t, 2, stage)
+	_, _, name := splitKey(e.Key)
+	require.False(t, strings.HasSuffix(f.Place.Nearest, name) && e.Place.Nearest == f.Key, "each waits for the other")
+}
+
+// TestAheadInASessionThatIsOver: the error says so, and not that the ballot was removed.
+func TestAheadInASessionThatIsOver(t *testing.T) {
+	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	e := s.enter()
+	require.NoError(t, s.s.(*session).remove())
+	_, err := d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, engine.ErrOver)
+}
+
+// TestTicketIsRemoved: its ballot is lost, since the next candidate does not count it. Its token is not given out
+// again.
+func TestTicketIsRemoved(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	st := openWith(t, c, kernel{})
+	b := lead(t, st, "one")
+	for _, name := range files(t, c.Directory+"/e/e/_q")[1:] {
+		require.NoError(t, os.Remove(name))
+	}
+	<-b.Lost()
+	require.ErrorIs(t, b.Err(), store.ErrLost)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Greater(t, lead(t, st, "two").Token(), b.Token())
+}
+
+// TestBallotWithoutTicketIsWithdrawn: an operator removes the ticket of a leader. The others count its ballot no more, so
+// its owner withdraws it, and followers see no leader.
+func TestBallotWithoutTicketIsWithdrawn(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	d := driverWith(t, c, kernel{})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	e := s.enter()
+	_, err := s.s.Acknowledge(soon(t), e, "value")
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(numberIn(d.dirOf("e").queue(), e.Token)))
+
+	var states []engine.State
+	tell := func(n engine.News) {
+		if n.State != nil {
+			states = append(states, *n.State)
+		}
+	}
+	w, err := d.WatchEntry(soon(t), e.Key, tell)
+	require.NoError(t, err)
+	w.Stop()
+	require.Equal(t, []engine.State{{}}, states)
+	w, err = d.WatchLeader(soon(t), "e", tell)
+	require.NoError(t, err)
+	w.Stop()
+	require.Zero(t, states[1].Leader)
+}
+
+// TestWithdrawOnAFullDisk: the ballot's directory is removed in place.
+func TestWithdrawOnAFullDisk(t *testing.T) {
+	st := openWith(t, configIn(t.TempDir()+"/store"), full{kernel{}})
+	b := lead(t, st, "one")
+	require.NoError(t, b.Withdraw(soon(t)))
+	lead(t, st, "two")
+}

@@ -96,6 +96,19 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Once a session is over that was not renewed in time, nothing is waited for.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, r := time.Now(), &recorder{}
+		Case{check: func(e *env) {
+			e.process()
+			e.until("it holds", func() bool { return false })
+		}}.Check(r, Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) { return lazy{over: ttl}, nil }})
+		require.Less(t, time.Since(began), (attempts+1)*ttl)
+		require.Contains(t, r.failed, "waited in vain until it holds")
+	})
+}
+
 // A case that holds when it is run again passes.
 func TestCheckAgain(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {

@@ -78,7 +78,7 @@ func (e *env) ok(err error, what string) {
 func (e *env) until(what string, holds func() bool) {
 	e.Helper()
 	for ; !holds(); time.Sleep(max(time.Millisecond, e.h.TTL/1000)) {
-		e.check(e.ctx.Err() == nil, "waited in vain until %s", what)
+		e.check(e.ctx.Err() == nil && !e.over(), "waited in vain until %s", what)
 	}
 }
 

@@ -126,6 +126,12 @@ func (l *lease) ended() {
 	l.over = time.Now()
 }
 
+func (l *lease) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.over.IsZero()
+}
+
 // lapsed reports whether the session might have ended by now because it was not renewed. A session that was over before
 // that was not ended by a lack of renewals.
 func (l *lease) lapsed(ttl time.Duration) bool {
@@ -138,6 +144,11 @@ func (l *lease) lapsed(ttl time.Duration) bool {
 // lapsed reports whether a session might have ended because it was not renewed in time, by a busy machine or service.
 func (e *env) lapsed() bool {
 	return slices.ContainsFunc(e.leases, func(l *lease) bool { return l.lapsed(e.h.TTL) })
+}
+
+// over reports whether a session has ended because it was not renewed in time: nothing is worth waiting for any more.
+func (e *env) over() bool {
+	return slices.ContainsFunc(e.leases, func(l *lease) bool { return l.isOver() && l.lapsed(e.h.TTL) })
 }
 
 // ended says that the case itself has ended a session.

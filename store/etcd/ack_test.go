@@ -18,7 +18,7 @@ func TestAcknowledgementMeddledWith(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	election := newElection()
-	st, follower := open(t, Config{TTL: long}), open(t, Config{TTL: long})
+	st, follower := open(t, Config{}), open(t, Config{})
 	b := castFirst(t, st, election, "own")
 	leader := acknowledge(t, b, "own")
 	for _, meddle := range []clientv3.Op{
@@ -48,8 +48,7 @@ func TestCostOfAcknowledgingAgain(t *testing.T) {
 	t.Parallel()
 	var b between
 	_, s := opened(t, b.intercept)
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
+	e := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
 	first, err := s.Acknowledge(soon(t), e, "first")
 	require.NoError(t, err)
 	requests := 0
@@ -113,7 +112,7 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 		_, err := client.Delete(soon(t), key)
 		require.NoError(t, err)
 	}
-	st, other := open(t, Config{TTL: long}), open(t, Config{TTL: long})
+	st, other := open(t, Config{}), open(t, Config{})
 	t.Run("of one that was ahead", func(t *testing.T) {
 		election := newElection()
 		acknowledge(t, castFirst(t, st, election, "first"), "first")
@@ -159,12 +158,12 @@ func TestHolderIsForgotten(t *testing.T) {
 	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
 	client := operator(t, addrs...)
 	election := newElection()
-	first := open(t, Config{Endpoints: addrs, TTL: long})
+	first := open(t, Config{Endpoints: addrs})
 	leader := acknowledge(t, castFirst(t, first, election, "first"), "first")
 	key, _ := ballotOf(t, client, election, "first")
 	_, err := client.Delete(soon(t), key)
 	require.NoError(t, err)
-	next := castFirst(t, open(t, Config{Endpoints: addrs, TTL: long}), election, "next")
+	next := castFirst(t, open(t, Config{Endpoints: addrs}), election, "next")
 	_, err = client.Compact(soon(t), int64(leader.Revision)+1)
 	require.NoError(t, err)
 	_, err = next.Acknowledge(soon(t), "next")

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 )
 
 // TestEntryIsReadWithoutItsValue: a watch of an entry tells the same whatever its value is, and does not read that.
@@ -98,20 +97,17 @@ func TestPlace(t *testing.T) {
 	d, s := opened(t)
 	put := func(name string, lease int64) {
 		t.Helper()
-		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
-		require.NoError(t, err)
+		write(t, d, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
 	}
 	turn := uint64(0)
 	enter := func() engine.Entry {
 		t.Helper()
 		turn++
-		e, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
+		e := enter(t, s, "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn})
 		place, err := d.Ahead(soon(t), e)
 		require.NoError(t, err)
 		require.Equal(t, e.Place, place, "Ahead says the same")
-		again, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
+		again := enter(t, s, "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn})
 		require.Equal(t, e, again, "and so does entering again")
 		return e
 	}
@@ -141,12 +137,10 @@ func TestPlace(t *testing.T) {
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	var reads int
-	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
+	d, s := opened(t, each(func(method string, req any, send func() error) error {
 		reads++
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})
+		return send()
+	}))
 	reads = 0
 	state := func(want engine.State, requests int) {
 		t.Helper()
@@ -157,20 +151,17 @@ func TestFirst(t *testing.T) {
 		reads = 0
 	}
 	state(engine.State{}, 1)
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
+	e := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
 	reads = 0
 	want := engine.State{Token: e.Token, Session: s.ID(), Nonce: "n"}
 	state(want, 1)
 	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e}))
 	for _, name := range []string{"a", "b", "c"} {
-		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
-		require.NoError(t, err)
+		write(t, d, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
 	}
 	reads = 0
 	state(engine.State{}, 2)
-	e, err = s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
+	e = enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
 	reads, want.Token = 0, e.Token
 	state(want, 2)
 	state(want, 2)
@@ -180,16 +171,13 @@ func TestFirst(t *testing.T) {
 func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	t.Parallel()
 	var alone []bool // of each read
-	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
+	d, s := opened(t, each(func(method string, req any, send func() error) error {
 		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
 			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
 		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})
-	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
+		return send()
+	}))
+	e := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
 	place, err := d.Ahead(soon(t), e)
 	require.NoError(t, err)
 	require.Zero(t, place)
@@ -224,11 +212,7 @@ func inMany(t *testing.T, st *Store, n int) {
 	for i := range n {
 		election := fmt.Sprintf("%s/%d", prefix, i)
 		b := castFirst(t, st, election, "own")
-		leader, err := b.Acknowledge(ctx, "own")
-		for errors.Is(err, store.ErrUnknownOutcome) { // of a thousand, one may take long on a slow machine
-			leader, err = b.Acknowledge(ctx, "own")
-		}
-		require.NoError(t, err)
+		leader := acknowledge(t, b, "own")
 		followers.Go(func() { _, _ = storetest.Leader(ctx, st, election, &leader) })
 	}
 	eventually(t, func() bool { return st.watches() == 2*n }, "all watch")
@@ -237,7 +221,7 @@ func inMany(t *testing.T, st *Store, n int) {
 func TestOneLeaseAndOneStream(t *testing.T) {
 	t.Parallel()
 	tp := newTap(t)
-	st := open(t, Config{Client: tp.client, TTL: long})
+	st := open(t, Config{Client: tp.client, TTL: 10 * long}) // what is asked again when an answer is late would count
 	inMany(t, st, 200)
 	require.Equal(t, 1, tp.Count("LeaseGrant"))
 	require.Equal(t, 1, tp.opened("LeaseKeepAlive"))

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -11,14 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 )
 
 // Two ballots of one lease are deleted in one step, one behind the other. The second is not first at any moment.
 func TestBallotsOfOneLeaseDeletedTogether(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
-	st, other := open(t, Config{TTL: long}), open(t, Config{TTL: long})
+	st, other := open(t, Config{}), open(t, Config{})
 	for range 30 {
 		election := newElection()
 		first, second := castFirst(t, st, election, "first"), cast(t, st, election, "second")
@@ -65,8 +63,7 @@ func TestVoid(t *testing.T) {
 	}
 	enters := func(turn uint64) {
 		t.Helper()
-		_, err := s.Enter(soon(t), "x", nonce(turn), "v")
-		require.NoError(t, err)
+		enter(t, s, "x", nonce(turn))
 	}
 	isVoid := func(s *session, turn uint64) {
 		t.Helper()
@@ -136,20 +133,17 @@ func TestVoid(t *testing.T) {
 func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	t.Parallel()
 	behind := func() {}
-	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		err := invoke(ctx, method, req, reply, cc, opts...)
+	d, s := opened(t, each(func(method string, req any, send func() error) error {
+		err := send()
 		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 2 {
 			behind()
 		}
 		return err
-	})
+	}))
 	n := engine.Nonce{Name: "n", Turn: 1}
-	_, err := s.Enter(soon(t), "x", n, "v")
-	require.NoError(t, err)
+	enter(t, s, "x", n)
 	behind = func() { d.raise(d.known().floor + 1_000_000) } // the member that is asked next lags behind another one
-	_, err = s.Enter(soon(t), "x", n, "v")
+	_, err := s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
@@ -164,8 +158,7 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	lead := func(s engine.Session, election string) (engine.Entry, uint64) {
 		t.Helper()
 		turn++
-		e, err := s.Enter(soon(t), election, engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
+		e := enter(t, s, election, engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn})
 		revision, err := s.Acknowledge(soon(t), e, "v")
 		require.NoError(t, err)
 		return e, revision
@@ -188,8 +181,7 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, own := lead(s, name)
-			_, err := d.change(soon(t), nil, clientv3.OpDelete(keyOf(e.Key)))
-			require.NoError(t, err)
+			write(t, d, clientv3.OpDelete(keyOf(e.Key)))
 			next := uint64(0)
 			if c.next != nil {
 				_, next = lead(c.next, name)
@@ -220,10 +212,8 @@ func TestRemoveOfAnEntryThatStands(t *testing.T) {
 		"another lease's": {holder: []clientv3.OpOption{other.(*session).onLease()}, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := s.Enter(soon(t), name, engine.Nonce{Name: "n", Turn: 1}, "v")
-			require.NoError(t, err)
-			_, err = d.change(soon(t), nil, clientv3.OpPut(d.layout.ack(name), "v", c.holder...))
-			require.NoError(t, err)
+			e := enter(t, s, name, engine.Nonce{Name: "n", Turn: 1})
+			write(t, d, clientv3.OpPut(d.layout.ack(name), "v", c.holder...))
 			require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true}))
 			stands, held, err := d.ballotAndAck(soon(t), e)
 			require.NoError(t, err)
@@ -238,10 +228,8 @@ func TestRemoveOfAnEntryThatStands(t *testing.T) {
 func TestRemoveOfAWaiter(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
-	leader, err := s.Enter(soon(t), "x", engine.Nonce{Name: "leader", Slot: 1, Turn: 1}, "v")
-	require.NoError(t, err)
-	waiter, err := s.Enter(soon(t), "x", engine.Nonce{Name: "waiter", Slot: 2, Turn: 1}, "v")
-	require.NoError(t, err)
+	leader := enter(t, s, "x", engine.Nonce{Name: "leader", Slot: 1, Turn: 1})
+	waiter := enter(t, s, "x", engine.Nonce{Name: "waiter", Slot: 2, Turn: 1})
 	revision, err := s.Acknowledge(soon(t), leader, "v")
 	require.NoError(t, err)
 	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: waiter}))
@@ -256,8 +244,7 @@ func TestAcknowledgementThatHasChangedIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
 	put := func() {
-		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.ack("x"), "v", s.onLease()))
-		require.NoError(t, err)
+		write(t, d, clientv3.OpPut(d.layout.ack("x"), "v", s.onLease()))
 	}
 	put()
 	require.NoError(t, s.Remove(soon(t), engine.Removal{

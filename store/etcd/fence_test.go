@@ -67,6 +67,6 @@ func TestFenceUnderAnotherPrefix(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	client.KV = namespace.NewKV(client.KV, "prefix/")
-	b := castFirst(t, open(t, Config{TTL: long}), newElection(), "own")
+	b := castFirst(t, open(t, Config{}), newElection(), "own")
 	require.ErrorIs(t, Save(soon(t), client, b, "data", "value"), store.ErrLost)
 }

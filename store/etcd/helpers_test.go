@@ -258,9 +258,31 @@ func opened(t *testing.T, interceptors ...grpc.UnaryClientInterceptor) (*driver,
 	client := connect(t, clientv3.Config{
 		Endpoints: sharedServer(t).Addrs(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(interceptors...)},
 	})
-	d := begun(t, Config{Client: client, Prefix: newElection(), TTL: long})
+	d := begun(t, Config{Client: client, Prefix: newElection(), TTL: 10 * long}) // no request is late
 	s, proof, err := d.Open(soon(t))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, proof.Connection)
 	return d, s.(*session)
+}
+
+// enter enters an election.
+func enter(t *testing.T, s engine.Session, election string, n engine.Nonce) engine.Entry {
+	t.Helper()
+	e, err := s.Enter(soon(t), election, n, "v")
+	require.NoError(t, err)
+	return e
+}
+
+// write writes what no session accounts for.
+func write(t *testing.T, d *driver, ops ...clientv3.Op) {
+	t.Helper()
+	_, err := d.change(soon(t), nil, ops...)
+	require.NoError(t, err)
+}
+
+// each returns an interceptor that calls f for each request. send sends the request.
+func each(f func(method string, req any, send func() error) error) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return f(method, req, func() error { return invoke(ctx, method, req, reply, cc, opts...) })
+	}
 }

@@ -29,7 +29,7 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	election := newElection()
-	st := open(t, Config{TTL: long})
+	st := open(t, Config{})
 	standing := func(want ...string) {
 		t.Helper()
 		eventually(t, func() bool { return len(values(t, st, election)) == len(want) }, "%v stand", want)
@@ -66,7 +66,7 @@ func TestPeers(t *testing.T) {
 func TestPeersSeeAHold(t *testing.T) {
 	t.Parallel()
 	election := newElection()
-	st := open(t, Config{TTL: long})
+	st := open(t, Config{})
 	first := cast(t, st, election, "first")
 	require.NoError(t, first.Wait(soon(t)))
 	h, err := operate.NewHold(soon(t), st, election, "new disks")

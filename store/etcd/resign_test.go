@@ -44,8 +44,7 @@ func TestOnlyTheBallotOfTheTokenIsMarked(t *testing.T) {
 	again := func(r *pb.TxnRequest) error {
 		if r.Success[0].GetRequestPut() != nil { // the mark is on its way
 			b.before.Store(nil)
-			_, err := d.change(soon(t), nil, clientv3.OpDelete(key))
-			require.NoError(t, err)
+			write(t, d, clientv3.OpDelete(key))
 			put(key)
 		}
 		return nil
@@ -61,7 +60,7 @@ func TestOnlyTheBallotOfTheTokenIsMarked(t *testing.T) {
 func TestPeersAreForeign(t *testing.T) {
 	t.Parallel()
 	election := newElection()
-	st := open(t, Config{TTL: long})
+	st := open(t, Config{})
 	a := concurrent(t, operator(t), election)
 	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
 	require.NoError(t, a.Proclaim(soon(t), "a, changed"))

@@ -24,10 +24,10 @@ func TestLeaseRevoked(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
 	election, elsewhere := newElection(), newElection()
-	st := open(t, Config{TTL: long})
+	st := open(t, Config{})
 	first := contend(t, st, election, "first")
 	term := receive(t, first.Terms, "the first leads")
-	second := contend(t, open(t, Config{TTL: long}), election, "second")
+	second := contend(t, open(t, Config{}), election, "second")
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
 	other := castFirst(t, st, elsewhere, "other")
 	_, lease := ballotOf(t, client, election, "first")
@@ -51,14 +51,12 @@ func TestFirstLeaseWaitsForTheConnection(t *testing.T) {
 	var link storetest.Link
 	link.RoundTrip(ttl / 10)
 	var requests atomic.Int64
-	count := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
+	count := each(func(method string, req any, send func() error) error {
 		if strings.Contains(method, "/Lease") {
 			requests.Add(1)
 		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
+		return send()
+	})
 	client := connect(t, clientv3.Config{
 		Endpoints: sharedServer(t).Addrs()[:1],
 		DialOptions: []grpc.DialOption{
@@ -77,7 +75,7 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	election := newElection()
 	tp := newTap(t)
-	st := open(t, Config{Client: tp.client, TTL: long})
+	st := open(t, Config{Client: tp.client})
 	b := castFirst(t, st, election, "own")
 	endsEarly := func(kind string, call func(ctx context.Context) error) {
 		reply := tp.catch(t, "Txn", kind, election)
@@ -100,14 +98,12 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 func TestEndAsksAgain(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	_, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
+	_, s := opened(t, each(func(method string, req any, send func() error) error {
 		if strings.HasSuffix(method, "/LeaseRevoke") && asked.Add(1) == 1 {
 			return status.Error(codes.Unavailable, "the request is lost")
 		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})
+		return send()
+	}))
 	require.NoError(t, s.End(soon(t), nil))
 	require.EqualValues(t, 2, asked.Load())
 	require.ErrorIs(t, s.Void(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}), engine.ErrOver)

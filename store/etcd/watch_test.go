@@ -30,10 +30,10 @@ func TestCompaction(t *testing.T) {
 		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
 		require.NoError(t, err)
 	}
-	st := open(t, Config{Endpoints: addrs, TTL: long})
+	st := open(t, Config{Endpoints: addrs})
 	first := castFirst(t, st, election, "first")
 	compact()
-	second := cast(t, open(t, Config{Endpoints: addrs, TTL: long}), election, "second")
+	second := cast(t, open(t, Config{Endpoints: addrs}), election, "second")
 	followed := make(chan store.Leader, 1)
 	go func() {
 		leader, _ := storetest.Leader(context.Background(), st, election, &store.Leader{})

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on a cluster whose servers are killed and restarted meanwhile. The stores speak to a client agent, as in
+// Cases on a cluster whose servers are killed and restarted meanwhile. The stores speak to a client agent, as in
 // production.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on a cluster whose members are killed and restarted meanwhile.
+// Cases on a cluster whose members are killed and restarted meanwhile.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: []string{"--unsafe-no-fsync"}})
 	harness.RunDisturbed(t, srv, harness.Etcd.Patiently().On(t, srv.Addrs()...), 2)

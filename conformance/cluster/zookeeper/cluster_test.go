@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on an ensemble whose members are killed and restarted meanwhile.
+// Cases on an ensemble whose members are killed and restarted meanwhile.
 func TestEnsemble(t *testing.T) {
 	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
 		Members: 3,

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on a primary and two standbys that are killed and restarted meanwhile. When the primary has ended, a standby
+// Cases on a primary and two standbys that are killed and restarted meanwhile. When the primary has ended, a standby
 // takes over.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewPostgresCluster(t, testserver.PostgresConfig{})

@@ -131,6 +131,8 @@ func TestDatacenter(t *testing.T) {
 	_, err := st.Cast(soon(t), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable) // servers that have started don't know the others yet
 	require.ErrorContains(t, err, `dc "elsewhere"`)
+	require.ErrorContains(t, err, "no such datacenter")
+	require.False(t, store.Refused(err), "that is not final: %v", err)
 	eventually(t, func() bool { // on a busy machine the agent's answer can take longer
 		_, err := storetest.Leader(within(t, time.Second), st, newElection(), nil)
 		return err != nil && strings.Contains(err.Error(), `dc "elsewhere"`)
@@ -138,20 +140,6 @@ func TestDatacenter(t *testing.T) {
 	_, err = open(t, consul.Config{Namespace: "team"}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "namespace or partition", "Enterprise")
 	require.False(t, strings.Contains(err.Error(), "unknown"))
-}
-
-// A datacenter that the servers don't know, or don't know yet, is named at once. That is not final.
-func TestDatacenterIsUnknown(t *testing.T) {
-	t.Parallel()
-	tp := newTap(t)
-	unknown := tp.catch(answer(http.StatusInternalServerError, "No path to datacenter"), "PUT", "session/create")
-	st := open(t, consul.Config{Addresses: tp.addr()})
-	_, err := st.Cast(soon(t), newElection(), "own")
-	receive(t, unknown.caught, "the answer")
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.ErrorContains(t, err, "no such datacenter")
-	require.False(t, store.Refused(err), "%v", err)
-	castFirst(t, st, newElection(), "own")
 }
 
 // A follower goes on while the agent does not know the datacenter yet.

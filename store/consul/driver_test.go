@@ -48,37 +48,6 @@ func TestDriver(t *testing.T) {
 	})
 }
 
-// First returns the ballot that is first, as it stands when it is asked.
-func TestFirst(t *testing.T) {
-	t.Parallel()
-	config := consul.Config{Addresses: sharedServer(t).Addrs()[:1]}
-	election := newElection()
-	d, err := consul.NewDriver(config)
-	require.NoError(t, err)
-	defer d.Close()
-	first := func() engine.State {
-		st, err := d.(interface {
-			First(ctx context.Context, election string) (engine.State, error)
-		}).First(soon(t), election)
-		require.NoError(t, err)
-		return st
-	}
-	require.Zero(t, first())
-	put(t, operator(t, sharedServer(t)), ackKey(election)+"/_ballots/x", "foreign")
-	require.Zero(t, first(), "what is no ballot")
-	for _, b := range []store.Ballot{cast(t, open(t, config), election, "1"), cast(t, open(t, config), election, "2")} {
-		require.NoError(t, b.Wait(soon(t)))
-		st := first()
-		require.Equal(t, b.Token(), st.Token)
-		key := ackKey(election) + "/_ballots/" + st.Session + "-" + st.Nonce
-		p, _, err := operator(t, sharedServer(t)).KV().Get(key, nil)
-		require.NoError(t, err)
-		require.Equal(t, st.Token, p.CreateIndex)
-		require.NoError(t, b.Withdraw(soon(t)))
-	}
-	require.Zero(t, first())
-}
-
 // A list without the store's own ballot, for example because Consul has left out keys that the token may not read, does
 // not show who is ahead.
 func TestListWithoutTheOwnBallot(t *testing.T) {

@@ -12,30 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
-func TestCampaignLosesAMessage(t *testing.T) {
-	t.Parallel()
-	for name, part := range map[string]string{"session": "session/create", "ballot": "_ballots", "check": "service/register"} {
-		for fate, spring := range fates {
-			t.Run(name+" "+fate, func(t *testing.T) {
-				t.Parallel()
-				election, tp := newElection(), newTap(t)
-				ttl := long
-				if name == "check" {
-					ttl = checked
-				}
-				st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
-				c := tp.catch(spring, "PUT", part)
-				b := castFirst(t, st, election, "the only one")
-				receive(t, c.caught, "the request")
-				require.Equal(t, []string{"the only one"}, values(t, st, election))
-				require.NoError(t, b.Withdraw(soon(t)))
-				require.Empty(t, values(t, st, election))
-			})
-		}
-	}
-}
-
 // A request for a ballot arrives late, when the ballot has been withdrawn or was given up: it casts none.
 func TestLateRequestCastsNoBallot(t *testing.T) {
 	t.Parallel()

@@ -53,8 +53,9 @@ func index(index uint64) spring {
 
 const page = "<html><body>403 Forbidden: Permission denied by the gateway</body></html>"
 
-// oddAnswers are answers that a proxy between a store and its agent might give.
+// oddAnswers are answers that a proxy between a store and its agent might give. With two there is none.
 var oddAnswers = map[string]spring{
+	"lost reply": loseReply, "lost request": loseRequest,
 	"404": instead(404, "404 page not found"), "404 and done": besides(404, ""),
 	"403 page": instead(403, page), "403 page and done": besides(403, page),
 	"403 of an outage": instead(403, "Permission denied: token with AccessorID 'primary-dc-down' lacks permission 'key:write' on \"x\""),
@@ -66,7 +67,8 @@ var oddAnswers = map[string]spring{
 
 var oddIndexes = map[string]spring{"no index": index(0), "first index": index(1), "last index": index(math.MaxUint64)}
 
-// One odd answer to any one request ends no term, starts no loop, and is not believed.
+// One odd answer to any one request, or none, ends no term, starts no loop, and is not believed. One ballot stands after
+// an odd answer to a cast.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	rarely := []string{"404", "404 and done", "403 page", "object", "nothing", "list"}
@@ -143,7 +145,9 @@ func listBallots(t *testing.T, st *consul.Store, _ store.Ballot, election string
 
 func castAnother(t *testing.T, st *consul.Store, _ store.Ballot, _ string) {
 	election := newElection()
-	require.NoError(t, castFirst(t, st, election, "another").Withdraw(soon(t)))
+	b := castFirst(t, st, election, "another")
+	require.Equal(t, []string{"another"}, values(t, st, election))
+	require.NoError(t, b.Withdraw(soon(t)))
 	require.Empty(t, values(t, st, election))
 }
 
@@ -160,7 +164,7 @@ func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election s
 	}
 }
 
-// One odd answer to a request that opens a session delays the session, and nothing more.
+// One odd answer to a request that opens a session, or none, delays the session, and nothing more.
 func TestOddAnswersAtTheStart(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{"register": "service/register", "create": "session/create"} {
@@ -176,7 +180,9 @@ func TestOddAnswersAtTheStart(t *testing.T) {
 				election := newElection()
 				b := castFirst(t, st, election, "own")
 				receive(t, caught.caught, "the request before %q", odd)
+				require.Equal(t, []string{"own"}, values(t, st, election))
 				require.NoError(t, b.Withdraw(soon(t)))
+				require.Empty(t, values(t, st, election))
 				require.NoError(t, st.Close())
 			}
 		})

@@ -125,7 +125,7 @@ func delay(t *testing.T) (spring func(*tap, http.ResponseWriter, *http.Request, 
 		}
 }
 
-// answer answers in place of the agent.
+// answer answers without the agent.
 func answer(status int, text string) func(*tap, http.ResponseWriter, *http.Request, []byte) {
 	return func(_ *tap, w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(status)

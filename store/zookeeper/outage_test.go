@@ -58,8 +58,8 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 // The only server restarts. The ballots still stand, and the store is connected again soon after the server is back.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
-	meter := stall.Watch(t)
 	server := faultyServer(t)
+	meter := stall.Watch(t)
 	st := open(t, zookeeper.Config{Servers: server.Addrs()})
 	var short []*zookeeper.Store // of TTLs which the client library's waits of 1 s could lock into step with
 	for _, d := range []time.Duration{time.Second, 3 * time.Second / 2, ttl, 3 * time.Second} {

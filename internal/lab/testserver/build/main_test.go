@@ -115,7 +115,7 @@ exec "$@"
 	ctx, interrupt := context.WithCancel(t.Context())
 	building, waiting := make(chan error), make(chan error)
 	go func() { building <- provide(ctx, io.Discard, b, module) }()
-	require.Eventually(t, func() bool { _, err := os.Stat(linking); return err == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(linking); return err == nil }, 2*time.Minute, 10*time.Millisecond)
 	_, err = os.Stat(path + ".new")
 	require.NoError(t, err)
 	out, told := io.Pipe()
@@ -133,7 +133,7 @@ exec "$@"
 
 	// The next build does not wait for the processes of the interrupted one.
 	t.Setenv("GOFLAGS", "")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, provide(ctx, io.Discard, b, module))
 	require.NoError(t, exec.Command(path).Run())

@@ -32,7 +32,8 @@ func Cases() []Case {
 		ownership, quiet, closing, contract, resignation, restored)
 }
 
-// Check runs the case against a harness, in a goroutine that is left behind if the case does not end in time.
+// Check runs the case against a harness, in a goroutine that is left behind if the case does not end in time. Upper
+// bounds allow for the time for which this process stood still, and the log of a case that fails says how long that was.
 func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	watchdog := h.Watchdog

@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,5 +18,17 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(cleaning{m})
+}
+
+// cleaning removes what the servers have shared.
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	defer func() {
+		if template.dir != "" {
+			_ = os.RemoveAll(filepath.Dir(template.dir))
+		}
+	}()
+	return c.M.Run()
 }

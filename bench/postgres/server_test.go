@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,8 +50,7 @@ func newServer(tb testing.TB) *server {
 	if os.Getuid() == 0 {
 		require.NoError(tb, os.Chown(s.dir, nobody, nobody))
 	}
-	out, err := s.command("initdb", "-D", s.data(), "-U", observer, "-E", "UTF8", "--locale=C.UTF-8", "-A", "trust").CombinedOutput()
-	require.NoError(tb, err, string(out))
+	s.copyData(tb)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
 	s.port = listener.Addr().(*net.TCPAddr).Port
@@ -63,6 +63,31 @@ func newServer(tb testing.TB) *server {
 	s.exec(tb, "CREATE ROLE "+candidate+" SUPERUSER LOGIN")
 	s.exec(tb, "CREATE EXTENSION pg_stat_statements")
 	return s
+}
+
+// template is the data of a new server, which each server begins with a copy of.
+var template struct {
+	sync.Mutex
+	dir string // made by the first server, removed by TestMain
+}
+
+func (s *server) copyData(tb testing.TB) {
+	tb.Helper()
+	template.Lock()
+	defer template.Unlock()
+	run := func(cmd *exec.Cmd) {
+		out, err := cmd.CombinedOutput()
+		require.NoError(tb, err, "%s\n%s", cmd, out)
+	}
+	if template.dir != "" {
+		run(exec.Command("cp", "-a", template.dir, s.data()))
+		return
+	}
+	run(s.command("initdb", "-D", s.data(), "-U", observer, "-E", "UTF8", "--locale=C.UTF-8", "-A", "trust"))
+	dir, err := os.MkdirTemp("", "pgbench-template")
+	require.NoError(tb, err)
+	template.dir = filepath.Join(dir, "data")
+	run(exec.Command("cp", "-a", s.data(), template.dir))
 }
 
 func (s *server) data() string    { return filepath.Join(s.dir, "data") }

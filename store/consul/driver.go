@@ -297,7 +297,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // Close implements engine.Driver. The sessions that are left are tried to be cleared away once more.
 func (d *driver) Close() error {
 	d.life.Close()
-	d.clearLeft()
+	d.clearLeft(true)
 	d.clearing.Wait()
 	d.life.Stop()
 	d.life.Wait()

@@ -16,6 +16,7 @@ import (
 	"github.com/go-leadership/leadership/store/consul/internal/kvwatch"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,10 +65,12 @@ func virtual(t *testing.T, ttl time.Duration, handler http.HandlerFunc, test fun
 		serving.Go(func() { _ = srv.Serve(p) })
 		d, err := newDriver(Config{Addresses: []string{"a"}, TTL: ttl, Dial: p.Dial})
 		require.NoError(t, err)
+		defer func() { // if the test has failed, too
+			assert.NoError(t, d.Close())
+			assert.NoError(t, srv.Close())
+			serving.Wait()
+		}()
 		test(t, d)
-		require.NoError(t, d.Close())
-		require.NoError(t, srv.Close())
-		serving.Wait()
 	})
 }
 

@@ -50,7 +50,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
 		s.driver.leave(s) // its check
-		s.driver.clearing.Go(s.driver.clearLeft)
+		s.driver.clearing.Go(func() { s.driver.clearLeft(true) })
 		return nil
 	}
 	return err
@@ -86,7 +86,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			s.sent, pause = sent, 0
 			next = sent.Time().Add(ttl / 4)
 			renewed(s.proof(sent))
-			d.clearing.Go(d.clearLeft)
+			d.clearing.Go(func() { d.clearLeft(true) })
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 // A session that is left is not kept, and the service might still have it. Its ballots block all others, and servers that
 // return after an outage count the time of each session anew. So Open destroys the sessions that are left before it creates
 // another one. If that fails, it is tried again with each renewal and by Close, up to mostTries. In an outage nothing is
-// tried, since Open waits until the servers are ready.
+// tried, since Open waits until the servers are ready. Servers that know their leader might refuse all writes for some time,
+// and Open is called often. So what Open tries counts only for sessions that hold no keys.
 
 const (
 	// mostTries is how often a session is tried to be destroyed by servers that are ready: more than two TTLs of renewals.
@@ -31,8 +32,8 @@ func (d *driver) leave(s *session) {
 	}
 }
 
-// clearLeft destroys the sessions that are left.
-func (d *driver) clearLeft() {
+// clearLeft destroys the sessions that are left. kept says that a session is kept, so that the attempt counts.
+func (d *driver) clearLeft(kept bool) {
 	d.mu.Lock()
 	list := d.left
 	d.left = nil
@@ -42,7 +43,10 @@ func (d *driver) clearLeft() {
 	var tries sync.WaitGroup
 	for _, s := range list {
 		tries.Go(func() {
-			if s.tries++; d.clearAway(ctx, s) != nil && s.tries < mostTries {
+			if kept || s.id == "" {
+				s.tries++
+			}
+			if d.clearAway(ctx, s) != nil && s.tries < mostTries {
 				d.leave(s)
 			}
 		})

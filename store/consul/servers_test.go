@@ -3,6 +3,7 @@ package consul_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -256,19 +257,18 @@ func TestServersElectALeader(t *testing.T) {
 // would block all for two TTLs. The store destroys it.
 func TestServerIsAwayForThreeTTLs(t *testing.T) {
 	t.Parallel()
-	meter := stall.Watch(t)
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
-	st := open(t, consul.Config{Addresses: srv.Addrs(), TTL: least})
+	st := open(t, consul.Config{Addresses: srv.Addrs(), TTL: least, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	run := contend(t, st, newElection(), "own")
 	term := receive(t, run.Terms, "the first term")
 	require.NoError(t, srv.Member(0).Kill())
 	receive(t, term.Context().Done(), "its end")
 	<-within(t, 3*least+3*time.Second).Done()
 	require.NoError(t, srv.Member(0).Start(soon(t)))
-	returned := time.Now()
+	meter, returned := stall.Watch(t), time.Now()
 	receive(t, run.Terms, "the next term")
 	took := time.Since(returned)
-	t.Logf("a leader %v after the return", took)
+	t.Logf("a leader %v after the return; errors: %v", took, run.Errors())
 	require.Less(t, took, least+5*time.Second+meter.Stalled(), "without it two TTLs, less the start of the server; %v", meter)
 }
 

@@ -49,7 +49,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if err := d.client.Ready(ctx); err != nil {
 		return nil, engine.Proof{}, failFast(err)
 	}
-	d.clearLeft()
+	d.clearLeft(false)
 	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
 	err := d.create(ctx, s, "leadership-"+newName())
 	if lease := d.config.TTL - d.config.Grace; err == nil && s.sent.Since(time.Now()) >= lease {

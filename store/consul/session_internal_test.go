@@ -88,10 +88,10 @@ func TestSessionThatIsNotDestroyed(t *testing.T) {
 		require.EqualValues(t, 1, destroyed.Load())
 		require.EqualValues(t, 1, tries.Load())
 		for range 2 * mostTries {
-			d.clearLeft()
+			d.clearLeft(true)
 		}
 		require.EqualValues(t, 1, destroyed.Load())
-		require.EqualValues(t, mostTries, tries.Load())
+		require.EqualValues(t, mostTries+1, tries.Load(), "that of Open does not count")
 	})
 }
 
@@ -107,6 +107,35 @@ func TestLaterAcknowledgementStays(t *testing.T) {
 		}
 		require.Equal(t, deleted, deletes, "the acknowledgement with the index %d", modify)
 	}
+}
+
+// Servers that know their leader refuse all writes for some time. No attempt to destroy a session counts until a session
+// is kept: the session that was left is destroyed all the same.
+func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
+	var refusals, destroyed atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case r.Method == http.MethodPut && refusals.Add(1) <= 5*mostTries:
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		case strings.HasSuffix(path, "/destroy/left"):
+			destroyed.Add(1)
+			_, _ = w.Write([]byte("true"))
+			return
+		}
+		_, _ = w.Write([]byte(answerTo(r)))
+	}, func(t *testing.T, d *driver) {
+		d.leave(&session{driver: d, id: "left"})
+		var err error
+		for range 5 * mostTries {
+			if _, _, err = d.Open(t.Context()); err == nil {
+				break
+			}
+		}
+		require.NoError(t, err)
+		d.clearLeft(true)
+		require.EqualValues(t, 1, destroyed.Load())
+	})
 }
 
 // What was offered before a ballot was declared void is not told after that: a watch reads.

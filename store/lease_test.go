@@ -54,6 +54,8 @@ func TestLeaseEndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, span, again)
 		require.Equal(t, moment, l.Remaining())
 		require.Equal(t, last, l.Last())
+		require.True(t, l.Renew(Instant{}, 0), "it still holds")
+		require.True(t, NewLease().Renew(Now(), moment))
 		require.True(t, NewLease().Renew(sent, valid), "confirmed at the last moment")
 		require.False(t, NewLease().Renew(sent, valid-moment), "confirmed at its deadline")
 

@@ -2,11 +2,13 @@ package lifeline
 
 import (
 	"bufio"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -68,24 +70,52 @@ type playground struct {
 	atEnd    atomic.Int64 // their sum when the session was ended
 }
 
-func newPlayground(t *testing.T, program string) *playground {
-	t.Helper()
-	fd, err := unix.MemfdCreate("counters", unix.MFD_CLOEXEC)
-	require.NoError(t, err)
-	memory := os.NewFile(uintptr(fd), "counters")
-	t.Cleanup(func() { _ = memory.Close() })
-	require.NoError(t, memory.Truncate(4096))
-	mapped, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Munmap(mapped) }) // after the end of the lifeline
-	pg := &playground{
-		world: newWorld(t), program: program, memory: memory,
-		counters: unsafe.Slice((*uint64)(unsafe.Pointer(&mapped[0])), 16),
+// A thread that waits for a file system does not die before the file system answers, though it was killed.
+func (pg *playground) fuse() {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		pg.Skip("no file system in user space: ", err)
 	}
-	pg.mu.Lock()
-	defer pg.mu.Unlock()
-	pg.fails = func(string) error { pg.atEnd.Store(pg.sum()); return nil }
-	return pg
+	dir := shortDir(pg.T)
+	if err := unix.Mount("lifeline", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)); err != nil {
+		_ = unix.Close(fd)
+		pg.Skip("no file system in user space: ", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	device := os.NewFile(uintptr(fd), "fuse") // not before it is mounted: it would not wait without a thread
+	lookups := make(chan uint64, 1)
+	served := make(chan struct{})
+	defer func() { _ = device.Close(); <-served }() // whatever waits for the file system goes on
+	go func() { defer close(served); serveFuse(device, lookups) }()
+	p, _ := pg.start("look up "+dir+"/file", nil)
+	lookup := <-lookups
+	p.kill()
+	pg.rests()
+	require.NoError(pg, answerFuse(device, lookup, -int32(unix.ENOENT), nil))
+	pg.ends("1")
+	pg.stillFromTheEndOn()
+	require.Zero(pg, pg.sum(), "the thread has not returned to the program")
+}
+
+// A process that a debugger stops on its way out is not dead: its files and its memory are there.
+func (pg *playground) ptrace() {
+	runtime.LockOSThread() // the thread is the debugger
+	defer runtime.UnlockOSThread()
+	p, _ := pg.start("spin until told", nil)
+	pid := p.Process.Pid
+	const traceExit = unix.PTRACE_O_TRACEEXIT
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, traceExit, 0, 0); errno != 0 {
+		pg.Skip("no process can be traced: ", errno)
+	}
+	p.says(pg.T, "")
+	var status unix.WaitStatus
+	_, err := unix.Wait4(pid, &status, unix.WALL, nil)
+	require.NoError(pg, err)
+	require.True(pg, status.Stopped() && status.TrapCause() == unix.PTRACE_EVENT_EXIT, status)
+	pg.rests()
+	require.NoError(pg, unix.PtraceCont(pid, 0))
+	pg.ends("1")
+	pg.stillFromTheEndOn()
 }
 
 // sum grows while code of the program runs.
@@ -137,8 +167,6 @@ func (pg *playground) stillFromTheEndOn() {
 	require.Equal(pg, pg.atEnd.Load(), pg.sum(), "code of the program has run after the session was ended")
 }
 
-var rounds = flag.Int("rounds", 20, "how often a program whose threads spin is killed in TestCases")
-
 // Threads that spin are all gone when the session is ended.
 func (pg *playground) threads() {
 	for range *rounds {
@@ -160,39 +188,6 @@ func (pg *playground) mainThreadEnded() {
 	p.kill()
 	pg.ends("1")
 	pg.stillFromTheEndOn()
-}
-
-// outlived is a case in which a child has the pipe, and outlives the program.
-func outlived(name string) func(*playground) {
-	return func(pg *playground) {
-		p, says := pg.start(name, nil)
-		var child int
-		_, err := fmt.Sscanf(says, "child %d", &child)
-		require.NoError(pg, err, says)
-		pg.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
-		pg.rests()
-		pg.dies(p)
-		pg.rests()
-		pg.runs()
-		require.NoError(pg, syscall.Kill(child, syscall.SIGKILL))
-		pg.ends("1")
-		pg.stillFromTheEndOn()
-	}
-}
-
-// hole is a case that the rule does not cover: a child has closed its copy of the pipe. It is told, and code runs.
-func hole(name string) func(*playground) {
-	return func(pg *playground) {
-		p, says := pg.start(name, nil)
-		var child int
-		_, err := fmt.Sscanf(says, "child %d", &child)
-		require.NoError(pg, err, says)
-		pg.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
-		pg.rests()
-		pg.dies(p)
-		pg.ends("1")
-		pg.runs()
-	}
 }
 
 // The init of a PID namespace has the pipe. When it is killed, the kernel closes its files first, and kills the rest
@@ -230,19 +225,6 @@ func (pg *playground) inFlight() {
 	pg.rests()
 	require.NoError(pg, here.Close())
 	pg.ends("1")
-}
-
-// executed is a case in which another program takes the place of the program. The pipe has ended, and the process
-// lives.
-func executed(name string) func(*playground) {
-	return func(pg *playground) {
-		p, _ := pg.start(name, nil)
-		pg.rests()
-		pg.runs()
-		p.kill()
-		pg.ends("1")
-		pg.stillFromTheEndOn()
-	}
 }
 
 // The kernel has the pipe for a ring, and a read for it pending.
@@ -309,6 +291,111 @@ func (pg *playground) inGroup(controller string) (dir string, p *process) {
 	p, _ = pg.start("threads", nil)
 	require.NoError(pg, os.WriteFile(dir+"/cgroup.procs", []byte(itoa(p.Process.Pid)), 0))
 	return dir, p
+}
+
+func newPlayground(t *testing.T, program string) *playground {
+	t.Helper()
+	fd, err := unix.MemfdCreate("counters", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	memory := os.NewFile(uintptr(fd), "counters")
+	t.Cleanup(func() { _ = memory.Close() })
+	require.NoError(t, memory.Truncate(4096))
+	mapped, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Munmap(mapped) }) // after the end of the lifeline
+	pg := &playground{
+		world: newWorld(t), program: program, memory: memory,
+		counters: unsafe.Slice((*uint64)(unsafe.Pointer(&mapped[0])), 16),
+	}
+	pg.mu.Lock()
+	defer pg.mu.Unlock()
+	pg.fails = func(string) error { pg.atEnd.Store(pg.sum()); return nil }
+	return pg
+}
+
+// What the file system of the test understands, see fuse(4).
+const (
+	fuseLookup    = 1
+	fuseInit      = 26
+	fuseInHeader  = 40
+	fuseOutHeader = 16
+)
+
+// serveFuse serves a file system until the device is closed. Lookups are not answered: their numbers are sent.
+func serveFuse(device *os.File, lookups chan<- uint64) {
+	request := make([]byte, 1<<17)
+	for {
+		n, err := device.Read(request)
+		if err != nil {
+			return
+		}
+		number := binary.NativeEndian.Uint64(request[8:])
+		switch binary.NativeEndian.Uint32(request[4:]) {
+		case fuseInit:
+			answer := make([]byte, 64)
+			copy(answer, request[fuseInHeader:min(n, fuseInHeader+8)]) // the version
+			binary.NativeEndian.PutUint32(answer[20:], 1<<12)          // the longest write
+			_ = answerFuse(device, number, 0, answer)
+		case fuseLookup:
+			lookups <- number
+		}
+	}
+}
+
+func answerFuse(device *os.File, number uint64, failed int32, answer []byte) error {
+	out := binary.NativeEndian.AppendUint32(nil, uint32(fuseOutHeader+len(answer)))
+	out = binary.NativeEndian.AppendUint32(out, uint32(failed))
+	out = binary.NativeEndian.AppendUint64(out, number)
+	_, err := device.Write(append(out, answer...))
+	return err
+}
+
+var rounds = flag.Int("rounds", 20, "how often a program whose threads spin is killed in TestCases")
+
+// outlived is a case in which a child has the pipe, and outlives the program.
+func outlived(name string) func(*playground) {
+	return func(pg *playground) {
+		p, says := pg.start(name, nil)
+		var child int
+		_, err := fmt.Sscanf(says, "child %d", &child)
+		require.NoError(pg, err, says)
+		pg.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+		pg.rests()
+		pg.dies(p)
+		pg.rests()
+		pg.runs()
+		require.NoError(pg, syscall.Kill(child, syscall.SIGKILL))
+		pg.ends("1")
+		pg.stillFromTheEndOn()
+	}
+}
+
+// hole is a case that the rule does not cover: a child has closed its copy of the pipe. It is told, and code runs.
+func hole(name string) func(*playground) {
+	return func(pg *playground) {
+		p, says := pg.start(name, nil)
+		var child int
+		_, err := fmt.Sscanf(says, "child %d", &child)
+		require.NoError(pg, err, says)
+		pg.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+		pg.rests()
+		pg.dies(p)
+		pg.ends("1")
+		pg.runs()
+	}
+}
+
+// executed is a case in which another program takes the place of the program. The pipe has ended, and the process
+// lives.
+func executed(name string) func(*playground) {
+	return func(pg *playground) {
+		p, _ := pg.start(name, nil)
+		pg.rests()
+		pg.runs()
+		p.kill()
+		pg.ends("1")
+		pg.stillFromTheEndOn()
+	}
 }
 
 func readAll(t *testing.T, path string) string {

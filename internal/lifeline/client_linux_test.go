@@ -11,8 +11,90 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/stretchr/testify/require"
 )
+
+// A lifeline that is stopped holds up the program for a moment, and does its work when it continues.
+func TestFrozenLifeline(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", lasting, "1")
+	stop(t, line.Process.Pid)
+	before := p.log.String()
+	p.does(t, "add 2")
+	p.logs(t, "the lifeline has not answered")
+	require.NotContains(t, strings.TrimPrefix(p.log.String(), before), "msg=\"the lifeline has answered")
+	p.kill()
+	_, _ = p.Process.Wait()
+	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+	require.ElementsMatch(t, []string{"ended 1", "ended 2"}, []string{line.line(t), line.line(t)})
+}
+
+// A program whose lifeline was late says so when it is there.
+func TestLateLifeline(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", lasting, "1")
+	stop(t, line.Process.Pid)
+	p.does(t, "add 2")
+	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+	p.logs(t, "msg=\"the lifeline has answered")
+}
+
+// A program goes on without a lifeline, says so once, and finds it when it comes.
+func TestNoLifeline(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	p := startProgram(t, dir+"/socket", 2*time.Second)
+	p.does(t, "add 1")
+	p.logs(t, "there is no lifeline")
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	p.logs(t, "there is a lifeline again")
+	require.Equal(t, 1, strings.Count(p.log.String(), "there is no lifeline"))
+	p.does(t, "add 2")
+	p.does(t, "drop 1")
+	p.kill()
+	require.Equal(t, "ended 2", line.line(t))
+}
+
+// A socket of another user gets neither descriptors nor the password.
+func TestImpostor(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket", "0")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", lasting)
+	p.does(t, "add 1")
+	p.logs(t, "runs as uid 65534, which is neither root nor this program's")
+	line.kill()
+}
+
+// A lifeline that does not read holds up the opening of a session for 0.1 s, whatever it is sent.
+func TestPatience(t *testing.T) {
+	meter := stall.Watch(t)
+	path := shortDir(t) + "/socket"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	defer listener.Close()
+	service := serviceAt(path, time.Hour)
+	service.Secure = &Secure{Roots: make([]byte, 64<<10)}
+	c, err := Open(path, "test://", time.Hour, func() (Service, error) { return service, nil }, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer c.Close()
+	longest := time.Duration(0)
+	for id := range 8 {
+		began := time.Now()
+		c.Add(itoa(id), nil)
+		longest = max(longest, time.Since(began))
+	}
+	require.Less(t, longest, patience*3/2+meter.Stalled(), "%v", meter)
+}
 
 func newClient(t *testing.T, path string, log *lines) *Client {
 	t.Helper()
@@ -96,20 +178,4 @@ func TestLateRefusal(t *testing.T) {
 	require.Equal(t, "1", f.Add.ID)
 	require.NoError(t, writeFrame(conn, frame{Refused: "1", Why: "it is another version"}))
 	eventually(t, func() bool { return strings.Contains(log.String(), "it is another version") }, "the log says why")
-}
-
-// Files of two file systems may have one inode number. The roots of /proc and /sys have.
-func TestIdentity(t *testing.T) {
-	proc, err := os.Open("/proc")
-	require.NoError(t, err)
-	defer proc.Close()
-	sys, err := os.Open("/sys")
-	require.NoError(t, err)
-	defer sys.Close()
-	one, err := identify(proc)
-	require.NoError(t, err)
-	other, err := identify(sys)
-	require.NoError(t, err)
-	require.Equal(t, one.inode, other.inode)
-	require.NotEqual(t, one, other)
 }

@@ -3,11 +3,48 @@ package lifeline
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// A path belongs to one lifeline, and nothing but a socket without a listener is replaced.
+func TestListen(t *testing.T) {
+	dir := shortDir(t)
+	path := dir + "/socket"
+	first := startAs(t, "lifeline", nil, path)
+	awaitSocket(t, path)
+	second := startAs(t, "lifeline", nil, path)
+	require.Contains(t, second.line(t), "another lifeline has locked")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	first.kill()
+	_, _ = first.Process.Wait()
+	third := startAs(t, "lifeline", nil, path, "12345")
+	eventually(t, func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().Perm() == 0o666
+	}, "the socket of the one that was killed is replaced; all users may use it, if some are allowed")
+	third.kill()
+
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
+	_, err = Listen(file, false)
+	require.ErrorContains(t, err, "is no socket")
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(content))
+
+	taken, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/taken", Net: "unix"})
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = Listen(dir+"/taken", false)
+	require.ErrorContains(t, err, "a program that is no lifeline listens")
+}
 
 // Who may write to the directory can put a link in place of the socket at any time. What it points to keeps its mode.
 func TestListenChangesNoOtherFile(t *testing.T) {

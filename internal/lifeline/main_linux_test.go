@@ -3,18 +3,17 @@ package lifeline
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,30 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
-
-// roleVariable makes the test binary a program that has sessions, or a lifeline.
-const roleVariable = "LIFELINE_TEST"
-
-// worlds are those of the tests that run, by path.
-var worlds sync.Map
-
-// The service of a session has the place of its lifeline as its server. Lifelines in processes of their own print.
-func init() {
-	Register("test", func(s Service) (Ender, error) {
-		if w, ok := worlds.Load(s.Servers[0]); ok {
-			return w.(*world), nil
-		}
-		return printer{}, nil
-	})
-}
-
-// serviceAt is the service of a session that is told to the lifeline at a place.
-func serviceAt(place string, ttl time.Duration) Service {
-	return Service{Scheme: "test", TTL: ttl, Servers: []string{place}, Password: "secret"}
-}
-
-// lasting is a TTL that no test waits for. A program that has not reached its lifeline tries again after it.
-const lasting = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	Main()
@@ -56,6 +31,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// roleVariable makes the test binary a program that has sessions, or a lifeline.
+const roleVariable = "LIFELINE_TEST"
 
 // roles does not return in another process of a test.
 func roles() {
@@ -169,210 +147,192 @@ func (printer) End(_ context.Context, id string, _ []byte) error {
 	fmt.Println("ended", id)
 	return nil
 }
+
 func (printer) Close() error { return nil }
 
-// process is another process.
-type process struct {
-	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	log *lines
+// A program starts its lifeline when it has a session, and another one when that has gone. Its lifelines end after it.
+func TestSelf(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, Self, time.Second)
+	require.Zero(t, p.asks(t, "lifeline"))
+	p.does(t, "add 1")
+	p.isKnown(t, "1") // it ignores signals by now
+	first := p.asks(t, "lifeline")
+	t.Cleanup(func() { _ = syscall.Kill(first, syscall.SIGKILL) })
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP} {
+		require.NoError(t, syscall.Kill(first, s))
+	}
+	p.does(t, "add 2")
+	require.Equal(t, first, p.asks(t, "lifeline"), "it ignores what a terminal or a supervisor sends")
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	second := 0
+	eventually(t, func() bool { second = p.asks(t, "lifeline"); return second != first && second != 0 }, "there is another lifeline")
+	t.Cleanup(func() { _ = syscall.Kill(second, syscall.SIGKILL) })
+	p.logs(t, "there is a lifeline again")
+	p.kill()
+	_, _ = p.Process.Wait()
+	eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, "the lifeline ends")
 }
 
-// startAs starts the test binary in a role. It is killed at the end of the test.
-func startAs(t *testing.T, role string, attr *syscall.SysProcAttr, args ...string) *process {
-	t.Helper()
-	p := &process{Cmd: exec.Command("/proc/self/exe", args...), log: &lines{}}
-	p.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0")
-	p.SysProcAttr, p.Stderr = attr, io.MultiWriter(p.log, t.Output())
-	var err error
+// The lifeline of a program holds nothing that the program has inherited, and keeps its memory to itself.
+func TestSelfHoldsNothing(t *testing.T) {
+	t.Parallel()
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	p := &process{Cmd: exec.Command("/proc/self/exe", Self, "1h"), log: &lines{}}
+	p.Env = append(os.Environ(), roleVariable+"=program", "GORACE=atexit_sleep_ms=0")
+	p.ExtraFiles = []*os.File{nil, nil, nil, writing} // descriptor 6, which the program passes on
 	p.in, err = p.StdinPipe()
 	require.NoError(t, err)
 	out, err := p.StdoutPipe()
 	require.NoError(t, err)
-	p.out = bufio.NewReader(out)
 	require.NoError(t, p.Start())
-	t.Cleanup(func() { p.kill(); _ = p.Wait() })
-	return p
-}
-
-// startProgram starts a program with sessions that the lifeline knows.
-func startProgram(t *testing.T, place string, ttl time.Duration, ids ...string) *process {
-	t.Helper()
-	p := startAs(t, "program", nil, place, ttl.String())
+	defer func() { p.kill(); _ = p.Wait() }()
+	require.NoError(t, writing.Close())
+	p.out = newReader(out)
 	require.Equal(t, "ready", p.line(t))
-	for _, id := range ids {
-		p.does(t, "add "+id)
-		p.isKnown(t, id)
+	p.does(t, "add 1")
+	p.isKnown(t, "1")
+	line := p.asks(t, "lifeline")
+	defer func() { _ = syscall.Kill(line, syscall.SIGKILL) }()
+	stop(t, line)
+	p.kill()
+	_, err = reading.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the lifeline does not have the pipe")
+	require.NoError(t, syscall.Kill(line, syscall.SIGCONT))
+}
+
+// A lifeline starts after the program's file was replaced: it is the program that runs.
+func TestSelfAfterTheFileHasGone(t *testing.T) {
+	t.Parallel()
+	own, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(path, own, 0o700))
+	p := &process{Cmd: exec.Command(path, Self, "1h"), log: &lines{}}
+	p.Env, p.Stderr = append(os.Environ(), roleVariable+"=program", "GORACE=atexit_sleep_ms=0"), p.log
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Start())
+	defer func() { p.kill(); _ = p.Wait() }()
+	p.out = newReader(out)
+	require.Equal(t, "ready", p.line(t))
+	require.NoError(t, os.Remove(path))
+	p.does(t, "add 1")
+	p.isKnown(t, "1")
+	require.NotZero(t, p.asks(t, "lifeline"))
+	require.NotContains(t, p.log.String(), "there is no lifeline")
+}
+
+// Process 1 can't have a lifeline of its own: the kernel would kill both.
+func TestSelfOfProcess1(t *testing.T) {
+	t.Parallel()
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if os.Getuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
 	}
-	return p
-}
-
-func newReader(r io.Reader) *bufio.Reader { return bufio.NewReader(r) }
-
-func (p *process) kill() { _ = p.Process.Kill() }
-
-func (p *process) line(t *testing.T) string {
-	t.Helper()
-	line, err := p.out.ReadString('\n')
-	require.NoError(t, err, line)
-	return strings.TrimSpace(line)
-}
-
-func (p *process) says(t *testing.T, line string) {
-	t.Helper()
-	_, err := io.WriteString(p.in, line+"\n")
-	require.NoError(t, err)
-}
-
-// does tells the program what to do, and waits for that.
-func (p *process) does(t *testing.T, line string) {
-	t.Helper()
-	p.says(t, line)
-	require.Equal(t, "done", p.line(t))
-}
-
-// asks returns the answer of the program.
-func (p *process) asks(t *testing.T, line string) int {
-	t.Helper()
-	p.says(t, line)
-	number, err := strconv.Atoi(p.line(t))
-	require.NoError(t, err)
-	return number
-}
-
-// isKnown waits until the lifeline has answered that it knows a session.
-func (p *process) isKnown(t *testing.T, id string) {
-	t.Helper()
-	eventually(t, func() bool { return p.asks(t, "known "+id) == 1 }, "session %s is known", id)
-}
-
-// logs waits until the process has logged a text.
-func (p *process) logs(t *testing.T, text string) {
-	t.Helper()
-	eventually(t, func() bool { return strings.Contains(p.log.String(), text) }, "the log says %q", text)
-}
-
-// lines keeps what a process logs.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// world is a lifeline in the test's process, with what it has ended.
-type world struct {
-	*testing.T
-	server *Server
-	path   string
-	served chan struct{}
-	ended  chan string // ids; has room for all
-	mu     sync.Mutex
-	fails  func(id string) error // guarded by mu: what ending a session returns; nil: nil
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "lifeline") // t.TempDir's path might be longer than an address may be
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w := &world{T: t, path: filepath.Join(dir, "socket"), ended: make(chan string, 10000)}
-	worlds.Store(w.path, w)
-	t.Cleanup(func() { worlds.Delete(w.path) })
-	w.serve()
-	t.Cleanup(func() { w.stop() })
-	return w
-}
-
-func (w *world) serve() {
-	w.Helper()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.path, Net: "unix"})
-	require.NoError(w, err)
-	w.server, w.served = NewServer(listener, func(uint32) bool { return false }, slog.New(slog.NewTextHandler(w.Output(), nil))), make(chan struct{})
-	go func() { defer close(w.served); w.server.Serve() }()
-}
-
-func (w *world) stop() {
-	w.server.Close()
-	<-w.served
-}
-
-// End implements Ender.
-func (w *world) End(_ context.Context, id string, handover []byte) error {
-	if string(handover) != "handover of "+id {
-		w.Errorf("%q was handed over for %q", handover, id)
+	if err := probe(attr); err != nil {
+		t.Skipf("no PID namespace: %v", err)
 	}
-	w.mu.Lock()
-	fails := w.fails
-	w.mu.Unlock()
-	if fails != nil {
-		if err := fails(id); err != nil {
-			return err
+	p := startAs(t, "program", attr, Self, "1h")
+	require.Contains(t, p.line(t), "process 1 of a container")
+}
+
+// A place is an absolute path or self, and self needs Main.
+func TestCheck(t *testing.T) {
+	require.ErrorContains(t, Check("relative"), "absolute path")
+	require.NoError(t, Check("/run/lifeline"))
+	require.NoError(t, Check(Self))
+	mainCalled = false
+	defer func() { mainCalled = true }()
+	require.ErrorContains(t, Check(Self), "lifeline.Main")
+	t.Setenv(ParentVariable, "@some")
+	require.NoError(t, Check(Self), "the program was started by a lifeline")
+}
+
+// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its
+// user can't read its memory.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, Self, lasting, "1") // the password is "secret"
+	own := p.asks(t, "lifeline")
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	other := startProgram(t, dir+"/socket", lasting, "1")
+	for _, pid := range []int{own, line.Process.Pid} {
+		for _, file := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile("/proc/" + itoa(pid) + "/" + file)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "secret", file)
 		}
 	}
-	w.ended <- id
-	return nil
+	other.kill()
+	require.Equal(t, "ended 1", line.line(t))
+	require.NotContains(t, line.log.String(), "secret")
+	require.NotContains(t, p.log.String(), "secret")
+	p.kill()
 }
 
-// Close implements Ender.
-func (w *world) Close() error { return nil }
-
-// next waits until a session has been ended, and returns its id.
-func (w *world) next() string {
-	w.Helper()
-	return receive(w, w.ended, "the end of a session")
+// The kernel gives the files in /proc of a process whose memory is hidden to root.
+func TestMemoryIsHidden(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	eventually(t, func() bool {
+		info, err := os.Stat("/proc/" + itoa(line.Process.Pid) + "/mem")
+		return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
+	}, "its memory is root's")
+	status, err := os.ReadFile("/proc/" + itoa(line.Process.Pid) + "/status")
+	require.NoError(t, err)
+	require.Contains(t, string(status), "Uid:\t65534\t")
 }
 
-// ends waits until a session has been ended, which is the next.
-func (w *world) ends(id string) {
-	w.Helper()
-	require.Equal(w, id, w.next())
-}
-
-// rests makes sure that no session is ended for a while. A lifeline that breaks its rule ends it within a millisecond.
-func (w *world) rests() {
-	w.Helper()
-	select {
-	case id := <-w.ended:
-		require.Fail(w, "a session was ended", id)
-	case <-time.After(200 * time.Millisecond):
+// A lifeline does not wake up while nothing happens, and has little memory of its own.
+func TestLifelineRests(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, Self, lasting, "1")
+	line := p.asks(t, "lifeline")
+	eventually(t, func() bool {
+		before := switches(t, line)
+		time.Sleep(1500 * time.Millisecond) // the runtime's own period is a second
+		return switches(t, line) == before
+	}, "its threads no longer wake up again and again")
+	anonymous := 0
+	_, rest, found := strings.Cut(readAll(t, "/proc/"+itoa(line)+"/status"), "RssAnon:")
+	require.True(t, found)
+	_, err := fmt.Sscan(rest, &anonymous)
+	require.NoError(t, err)
+	t.Log("anonymous memory: ", anonymous, " KiB")
+	if !isRace() {
+		require.LessOrEqual(t, anonymous, 5<<10)
 	}
+	p.kill()
 }
 
-// eventually waits for a condition.
-func (w *world) eventually(holds func() bool, what string) {
-	w.Helper()
-	eventually(w, holds, "%s", what)
+// isRace reports whether the race detector is in this binary, which takes memory of its own.
+func isRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// members is how many stores are served.
-func (w *world) members() int {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	return len(w.server.all)
-}
-
-// sessions is how many sessions the server knows.
-func (w *world) sessions() (n int) {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	for m := range w.server.all {
-		m.mu.Lock()
-		n += len(m.sessions)
-		m.mu.Unlock()
+// switches is how often threads of a process have had a processor.
+func switches(t *testing.T, pid int) (sum string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + itoa(pid) + "/task/*/status")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		for line := range strings.Lines(readAll(t, file)) {
+			if strings.Contains(line, "ctxt_switches") {
+				sum += line
+			}
+		}
 	}
-	return n
+	return sum
 }
-
-var errAway = errors.New("the service does not answer")

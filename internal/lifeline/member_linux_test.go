@@ -1,6 +1,7 @@
 package lifeline
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -10,6 +11,74 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
+
+// A program can let reads of its pipe block. It delays neither the lifeline's end nor the end of the wait.
+func TestPipeThatBlocks(t *testing.T) {
+	t.Parallel()
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	defer writing.Close()
+	received, err := duplicate(reading, "pipe")
+	require.NoError(t, err)
+	defer received.Close()
+	require.NoError(t, control(reading, func(fd int) error { return syscall.SetNonblock(fd, false) }))
+	m := &member{
+		server: NewServer(nil, nil, slog.New(slog.DiscardHandler)), pipe: received,
+		sessions: map[string]session{"1": {ttl: 50 * time.Millisecond}},
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- m.awaitPipe(time.Now()) }()
+	select {
+	case err := <-waited:
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	case <-time.After(watchdog):
+		_ = writing.Close()
+		<-waited
+		require.Fail(t, "the wait does not end")
+	}
+}
+
+// What the program said last counts, though the lifeline learns of the death at the same time.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	for range 10 {
+		p := startProgram(t, dir+"/socket", lasting, "1")
+		p.does(t, "drop 1")
+		stop(t, line.Process.Pid)
+		p.does(t, "add 2")
+		p.kill()
+		_, _ = p.Process.Wait()
+		require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+		said := make(chan string, 1)
+		go func() { text, _ := line.out.ReadString('\n'); said <- text }()
+		require.Equal(t, "ended 2\n", receive(t, said, "the end of the session"))
+	}
+}
+
+// A sidecar and a program in PID namespaces of their own, as in a pod, neither of which can see the other.
+func TestSidecar(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("a PID namespace takes root: in a user namespace, the two would not be of one user")
+	}
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := probe(attr); err != nil {
+		t.Skipf("no PID namespace: %v", err)
+	}
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", attr, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	p := startAs(t, "program", attr, dir+"/socket", lasting.String())
+	require.Equal(t, "ready", p.line(t))
+	p.does(t, "add 1")
+	p.isKnown(t, "1")
+	p.kill()
+	require.Equal(t, "ended 1", line.line(t))
+}
 
 // However a program dies, its sessions are ended, once.
 func TestDeath(t *testing.T) {
@@ -110,32 +179,6 @@ func TestLifelineRestarts(t *testing.T) {
 	w.rests()
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 	w.ends("1")
-}
-
-// Another event than POLLIN says nothing of a death.
-func TestOnlyPollInCounts(t *testing.T) {
-	reading, writing, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, reading.Close())
-	require.NoError(t, control(writing, func(fd int) error { // POLLERR
-		require.False(t, exited(fd))
-		return nil
-	}))
-	require.NoError(t, writing.Close())
-	require.False(t, exited(1<<20), "POLLNVAL")
-}
-
-// What is no pidfd is refused.
-func TestOnlyAPidfdPasses(t *testing.T) {
-	pidfd, err := openPidfd()
-	require.NoError(t, err)
-	defer pidfd.Close()
-	require.NoError(t, control(pidfd, checkPidfd))
-	reading, writing, err := os.Pipe()
-	require.NoError(t, err)
-	defer reading.Close()
-	defer writing.Close()
-	require.ErrorContains(t, control(reading, checkPidfd), "no pidfd")
 }
 
 // The death that counts is that of the process that has made the connection, whatever pidfd it sends.

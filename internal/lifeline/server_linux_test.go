@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,25 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// noSuchUser is a user that the tests may take as root.
-const noSuchUser = 65534
-
-func needsRoot(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("another user's process takes root")
-	}
-}
-
-// shortDir returns a directory whose path is short enough for a socket, and which all users may use.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "lifeline")
-	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o777))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
 
 // A service that does not answer is asked again until the TTL has gone by.
 func TestRetries(t *testing.T) {
@@ -77,147 +56,6 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	require.Empty(t, w.ended, "the program that lives is left alone")
 	w.serve()
 	lives.kill()
-}
-
-// stop stops a process, and waits until it has stopped.
-func stop(t *testing.T, pid int) {
-	t.Helper()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	eventually(t, func() bool { return strings.HasPrefix(state(pid), "T") }, "process %d stops", pid)
-}
-
-// state is a process's, as /proc tells it; empty if there is no such process.
-func state(pid int) string {
-	status, _ := os.ReadFile("/proc/" + itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(status), ") ")
-	return rest
-}
-
-// A lifeline that is stopped holds up the program for a moment, and does its work when it continues.
-func TestFrozenLifeline(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	line := startAs(t, "lifeline", nil, dir+"/socket")
-	awaitSocket(t, dir+"/socket")
-	p := startProgram(t, dir+"/socket", lasting, "1")
-	stop(t, line.Process.Pid)
-	before := p.log.String()
-	p.does(t, "add 2")
-	p.logs(t, "the lifeline has not answered")
-	require.NotContains(t, strings.TrimPrefix(p.log.String(), before), "msg=\"the lifeline has answered")
-	p.kill()
-	_, _ = p.Process.Wait()
-	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
-	require.ElementsMatch(t, []string{"ended 1", "ended 2"}, []string{line.line(t), line.line(t)})
-}
-
-// What the program said last counts, though the lifeline learns of the death at the same time.
-func TestLastWords(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	line := startAs(t, "lifeline", nil, dir+"/socket")
-	awaitSocket(t, dir+"/socket")
-	for range 10 {
-		p := startProgram(t, dir+"/socket", lasting, "1")
-		p.does(t, "drop 1")
-		stop(t, line.Process.Pid)
-		p.does(t, "add 2")
-		p.kill()
-		_, _ = p.Process.Wait()
-		require.NoError(t, line.Process.Signal(syscall.SIGCONT))
-		said := make(chan string, 1)
-		go func() { text, _ := line.out.ReadString('\n'); said <- text }()
-		require.Equal(t, "ended 2\n", receive(t, said, "the end of the session"))
-	}
-}
-
-// A program whose lifeline was late says so when it is there.
-func TestLateLifeline(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	line := startAs(t, "lifeline", nil, dir+"/socket")
-	awaitSocket(t, dir+"/socket")
-	p := startProgram(t, dir+"/socket", lasting, "1")
-	stop(t, line.Process.Pid)
-	p.does(t, "add 2")
-	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
-	p.logs(t, "msg=\"the lifeline has answered")
-}
-
-func awaitSocket(t *testing.T, path string) {
-	t.Helper()
-	eventually(t, func() bool {
-		conn, err := net.Dial("unix", path)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}, "a lifeline listens")
-}
-
-// A program goes on without a lifeline, says so once, and finds it when it comes.
-func TestNoLifeline(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	p := startProgram(t, dir+"/socket", 2*time.Second)
-	p.does(t, "add 1")
-	p.logs(t, "there is no lifeline")
-	line := startAs(t, "lifeline", nil, dir+"/socket")
-	p.logs(t, "there is a lifeline again")
-	require.Equal(t, 1, strings.Count(p.log.String(), "there is no lifeline"))
-	p.does(t, "add 2")
-	p.does(t, "drop 1")
-	p.kill()
-	require.Equal(t, "ended 2", line.line(t))
-}
-
-// A path belongs to one lifeline, and nothing but a socket without a listener is replaced.
-func TestListen(t *testing.T) {
-	dir := shortDir(t)
-	path := dir + "/socket"
-	first := startAs(t, "lifeline", nil, path)
-	awaitSocket(t, path)
-	second := startAs(t, "lifeline", nil, path)
-	require.Contains(t, second.line(t), "another lifeline has locked")
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-
-	first.kill()
-	_, _ = first.Process.Wait()
-	third := startAs(t, "lifeline", nil, path, "12345")
-	eventually(t, func() bool {
-		info, err := os.Stat(path)
-		return err == nil && info.Mode().Perm() == 0o666
-	}, "the socket of the one that was killed is replaced; all users may use it, if some are allowed")
-	third.kill()
-
-	file := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
-	_, err = Listen(file, false)
-	require.ErrorContains(t, err, "is no socket")
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "precious", string(content))
-
-	taken, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/taken", Net: "unix"})
-	require.NoError(t, err)
-	defer taken.Close()
-	_, err = Listen(dir+"/taken", false)
-	require.ErrorContains(t, err, "a program that is no lifeline listens")
-}
-
-// A socket of another user gets neither descriptors nor the password.
-func TestImpostor(t *testing.T) {
-	t.Parallel()
-	needsRoot(t)
-	dir := shortDir(t)
-	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket", "0")
-	awaitSocket(t, dir+"/socket")
-	p := startProgram(t, dir+"/socket", lasting)
-	p.does(t, "add 1")
-	p.logs(t, "runs as uid 65534, which is neither root nor this program's")
-	line.kill()
 }
 
 // A program of another user is served only if that user is allowed.

@@ -22,14 +22,14 @@ func TestCounting(t *testing.T) {
 // The other cases of the suite.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	harness.RunTogether(t, harness.Postgres.Patiently().On(t, sharedServer(t).Addrs()...), 12)
+	harness.RunTogether(t, harness.Postgres.Patiently().On(t, sharedServer(t).Addrs()...), 8)
 }
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	schema, _ := ownSchema(t)
 	config := postgres.Config{
-		Addresses: sharedServer(t).Addrs(), User: testserver.PostgresUser, Database: "postgres", Schema: schema, TTL: 3 * time.Second,
+		Addresses: sharedServer(t).Addrs(), User: testserver.PostgresUser, Database: "postgres", Schema: schema, TTL: 6 * time.Second,
 	}
 	drivertest.Run(t, drivertest.Harness{
 		TTL:  config.TTL,

@@ -143,7 +143,7 @@ func TestLossyFailover(t *testing.T) {
 		// which was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not
 		// lead.
 		"session": func(t *testing.T) {
-			const ttl = 10 * time.Second
+			const ttl = 20 * time.Second // in which the third reaches the new primary
 			network := conformance.NewNetwork()
 			config, cutOff := p.config("sessions", ttl), p.config("sessions", ttl)
 			cutOff.Dial = network.Dial
@@ -164,7 +164,7 @@ func TestLossyFailover(t *testing.T) {
 			failover.wait(t)
 
 			network.Heal()
-			for start := time.Now(); time.Since(start) < ttl/3; time.Sleep(ttl / 300) {
+			for start := time.Now(); time.Since(start) < ttl/4; time.Sleep(ttl / 400) {
 				require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
 			}
 			require.NoError(t, term.Context().Err())
@@ -178,7 +178,7 @@ func TestLossyFailover(t *testing.T) {
 // The primary ends, and the standby has all that was committed.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	const ttl = 20 * time.Second // in which the leaders reach the new primary
+	const ttl = long // in which the leaders reach the new primary
 	p := newPair(t, false)
 	var began time.Time // before the standby was a primary
 	failover := newMoment(func(t *testing.T) {

@@ -14,7 +14,7 @@ var every = flag.Bool("every", false, "do everything as often as `make long` doe
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "16"); err != nil { // most of them wait most of the time
+	if err := flag.Set("test.parallel", "10"); err != nil { // most of them wait most of the time
 		panic(err)
 	}
 	storetest.Main(m)

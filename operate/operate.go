@@ -48,19 +48,24 @@ func (q Queue) find(token uint64) int {
 // Read reads the queue of an election. These are three requests; it reads again if the first in line has changed
 // between them.
 func Read(ctx context.Context, st store.Store, election string) (Queue, error) {
+	q, _, err := read(ctx, st, election)
+	return q, err
+}
+
+// read returns the queue, and what was known of its leader.
+func read(ctx context.Context, st store.Store, election string) (q Queue, known store.Known, err error) {
 	before, err := st.Ballots(ctx, election)
 	for err == nil {
-		var known store.Known
 		if known, err = st.Observe(ctx, election, nil); err != nil {
 			break
 		}
 		q := Queue{Leader: known.Leader}
 		if q.Ballots, err = st.Ballots(ctx, election); err == nil && slices.Equal(first(before), first(q.Ballots)) {
-			return q, nil
+			return q, known, nil
 		}
 		before = q.Ballots
 	}
-	return Queue{}, err
+	return Queue{}, store.Known{}, err
 }
 
 func first(ballots []store.Standing) []store.Standing { return ballots[:min(len(ballots), 1)] }
@@ -209,20 +214,18 @@ func nextInLine(ctx context.Context, st store.Store, election string, to uint64)
 
 // await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It
 // reads the queue at each answer of Observe: no change of the leader tells that a ballot that waits has gone, but a
-// healthy store confirms the leader several times in a TTL. The first read is later than what the caller has asked for.
+// healthy store confirms the leader several times in a TTL. Observe gets what the read has found: with an older state it
+// would return at once. The first read is later than what the caller has asked for.
 func (o *Outcome) await(ctx context.Context, st store.Store, election string, done func(Queue) (bool, error)) error {
-	for known := (*store.Known)(nil); ; {
-		now, err := st.Observe(ctx, election, known)
-		var q Queue
+	for {
+		q, known, err := read(ctx, st, election)
 		if err == nil {
-			q, err = Read(ctx, st, election)
-		}
-		if err == nil {
-			known, o.After = &now, q
+			o.After = q
 			led, gone := done(q)
 			if gone != nil || led && q.Leads() {
 				return gone
 			}
+			_, err = st.Observe(ctx, election, &known)
 		}
 		switch {
 		case ctx.Err() != nil:

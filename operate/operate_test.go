@@ -390,3 +390,31 @@ func TestStoreIsUnavailableMeanwhile(t *testing.T) {
 		require.GreaterOrEqual(w, time.Since(began), time.Second)
 	})
 }
+
+// far is a store whose requests take a while.
+type far struct {
+	store.Store
+	reads int
+}
+
+func (f *far) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	if prev == nil {
+		f.reads++
+		time.Sleep(time.Millisecond)
+	}
+	return f.Store.Observe(ctx, election, prev)
+}
+
+// TestWaitIsIdle: while nothing changes, StepDown asks a few times in a TTL. Its own reads do not wake it up.
+func TestWaitIsIdle(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		a, err := w.open().Cast(context.Background(), election, "a")
+		require.NoError(w, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*ttl)
+		defer cancel()
+		st := &far{Store: w.operator}
+		_, err = operate.StepDown(ctx, st, election, a.Token())
+		require.ErrorIs(w, err, operate.ErrNotDone)
+		require.Less(w, st.reads, 10*10)
+	})
+}

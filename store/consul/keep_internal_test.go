@@ -222,6 +222,7 @@ func TestConnectionChanges(t *testing.T) {
 				s, _, err := d.Open(t.Context())
 				require.NoError(t, err)
 				own := s.(*session)
+				began := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
 				renewed := make(chan uint64, 100) // the numbers
 				var keeping sync.WaitGroup
@@ -237,6 +238,9 @@ func TestConnectionChanges(t *testing.T) {
 					}
 				}
 				require.EqualValues(t, 1, own.connection.Load())
+				if fails == watch {
+					require.Less(t, time.Since(began), leastSessionTTL/4, "the session is confirmed at once")
+				}
 				cancel()
 				keeping.Wait()
 			})

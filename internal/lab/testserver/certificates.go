@@ -41,6 +41,8 @@ type Certificates struct {
 	// ClientCert and ClientKey are what a client shows. They exist with
 	// ServerTLS too, if no client needs them.
 	ClientCert, ClientKey string
+	// Server has the server's key and certificate in one file. Only [NewCertificates] makes it.
+	Server string
 
 	serverCert, serverKey string
 }

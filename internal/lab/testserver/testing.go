@@ -2,6 +2,8 @@ package testserver
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -34,6 +36,28 @@ func NewConsul(t testing.TB, cfg ConsulConfig) *Consul {
 func NewPostgres(t testing.TB, cfg PostgresConfig) *Postgres {
 	t.Helper()
 	return startForTest(t, cfg, StartPostgres)
+}
+
+// NewCertificates makes certificates for a server that a test configures itself. They last as long as the test.
+func NewCertificates(t testing.TB) Certificates {
+	t.Helper()
+	c, err := makeCertificates(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both []byte
+	for _, name := range []string{c.serverKey, c.serverCert} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, content...)
+	}
+	c.Server = filepath.Join(filepath.Dir(c.CACert), "both.pem")
+	if err := os.WriteFile(c.Server, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 type loggingCloser interface {

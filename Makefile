@@ -46,7 +46,7 @@ test: ## run all tests, with the race detector, on real servers: ten minutes aft
 	@go run ./tools/testall $(PART)
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
-	@./scripts/long $(or $(PART),suspended guardian simulation file chaos mutants)
+	@./scripts/long $(or $(PART),suspended every guardian simulation file chaos mutants)
 
 mutants: ## change the core, the engine and package store in one place at a time: does a test notice? Takes hours, goes on as long does
 	@./scripts/long mutants

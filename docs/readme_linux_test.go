@@ -122,7 +122,7 @@ func (p *process) wait() error {
 // The README shows what the demo prints, except for some lines and the numbers.
 func TestDemoIsAsShown(t *testing.T) {
 	shown := lines(blocks(t, "")[0])
-	require.Regexp(t, `^\$ go run ./examples/failover/demo `, shown[0])
+	require.Regexp(t, `^\$ make demo$`, shown[0])
 	var out bytes.Buffer
 	require.NoError(t, demo.Run(t.Context(), demo.Config{Out: &out, Slack: time.Minute}))
 	next := 1

@@ -19,7 +19,7 @@ import (
 )
 
 // renewed is a TTL with a check, in which a busy machine renews many sessions.
-const renewed = 5 * time.Second
+const renewed = 9 * time.Second
 
 func TestDriver(t *testing.T) {
 	t.Parallel()

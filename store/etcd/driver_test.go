@@ -66,7 +66,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
-	const ttl = 4 * time.Second // in which a busy machine renews many sessions
+	const ttl = 9 * time.Second // in which a busy machine renews many sessions
 	for name, client := range map[string]*clientv3.Client{"own connection": nil, "caller's client": operator(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

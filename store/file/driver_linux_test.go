@@ -27,7 +27,7 @@ func TestDriver(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"direct": 0, "on a line with delays": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := completed(Config{Directory: t.TempDir() + "/store", TTL: 6 * time.Second})
+			config := completed(Config{Directory: t.TempDir() + "/store", TTL: 9 * time.Second})
 			h := drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
 				config := config
 				if delay > 0 {

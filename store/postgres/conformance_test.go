@@ -29,7 +29,7 @@ func TestDriver(t *testing.T) {
 	t.Parallel()
 	schema, _ := ownSchema(t)
 	config := postgres.Config{
-		Addresses: sharedServer(t).Addrs(), User: testserver.PostgresUser, Database: "postgres", Schema: schema, TTL: 6 * time.Second,
+		Addresses: sharedServer(t).Addrs(), User: testserver.PostgresUser, Database: "postgres", Schema: schema, TTL: 9 * time.Second,
 	}
 	drivertest.Run(t, drivertest.Harness{
 		TTL:  config.TTL,

@@ -12,7 +12,7 @@ import (
 )
 
 // driverTTL is one in which a busy machine renews many sessions.
-const driverTTL = 4 * time.Second
+const driverTTL = 9 * time.Second
 
 func TestDriver(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -73,26 +74,17 @@ func Run(t *testing.T, h Harness) {
 	running.Wait()
 }
 
-// attempts is how often a case is run at most.
-const attempts = 5
-
-// Check runs the case. It takes a few TTL, and no longer than 30 of them and two minutes. A failure that comes after a
-// session could not be renewed for a TTL says nothing about the driver, and the case is run again.
+// Check runs the case. It takes a few TTL, and no longer than 30 of them and two minutes. If it fails after a session could
+// not be renewed for a TTL, its output says so: then the machine or the service is too slow for the TTL.
 func (c Case) Check(t TB, h Harness) {
-	t.Helper()
-	for left := attempts - 1; c.attempt(t, h, left > 0); left-- {
-	}
-}
-
-// attempt runs the case once, and reports whether it has to be run again.
-func (c Case) attempt(t TB, h Harness, repeatable bool) (again bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*h.TTL+2*time.Minute)
 	defer cancel()
-	e := &env{TB: t, h: h, ctx: ctx, repeatable: repeatable}
+	e := &env{TB: t, h: h, ctx: ctx, meter: stall.Start()}
+	defer e.meter.Stop()
 	e.election = fmt.Sprint("drivertest/", c.Name, "/", time.Now().UnixNano())
 	done := make(chan struct{})
-	go func() { // failed ends it
+	go func() { // check ends it
 		defer close(done)
 		defer e.cleanUp()
 		c.check(e)
@@ -101,5 +93,4 @@ func (c Case) attempt(t TB, h Harness, repeatable bool) (again bool) {
 	if e.failed {
 		t.Errorf("%s: %s", c.Name, c.Invariant)
 	}
-	return e.again
 }

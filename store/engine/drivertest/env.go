@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -21,10 +22,10 @@ type env struct {
 	election string
 	turns    uint64
 
-	repeatable bool // a failure that says nothing is none
+	meter *stall.Meter // of the whole case
+
 	// Only the case's goroutine uses these.
 	failed bool
-	again  bool     // the case has to be run again
 	leases []*lease // of the sessions that the case has not ended
 
 	mu      sync.Mutex
@@ -59,12 +60,10 @@ func (e *env) check(ok bool, format string, args ...any) {
 	if ok {
 		return
 	}
-	if e.repeatable && e.lapsed() {
-		e.again = true
-		e.Logf("a session could not be renewed for its TTL, so this says nothing: "+format, args...)
-	} else {
-		e.failed = true
-		e.Errorf(format, args...)
+	e.failed = true
+	e.Errorf(format, args...)
+	if e.lapsed() {
+		e.Logf("a session could not be renewed for its TTL of %v; %v", e.h.TTL, e.meter)
 	}
 	runtime.Goexit()
 }

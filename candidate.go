@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,15 +42,15 @@ import (
 // returned.
 type Candidate struct {
 	news
-	store    store.Store
-	value    string
-	channels termChannels
-	checking chan struct{}               // holds one while a check of the fitness is under way
-	fitness  Fitness                     // complete; without a check if there is none
-	warned   atomic.Bool                 // of an acknowledgement that was missing; once for all terms
-	giveWay  func([]store.Standing) bool // nil: never
-	highest  uint64                      // fencing token seen; belongs to the drive, as does gaveWay
-	gaveWay  bool                        // since its last term
+	store     store.Store
+	value     string
+	channels  termChannels
+	checking  chan struct{} // holds one while a check of the fitness is under way
+	fitness   Fitness       // complete; without a check if there is none
+	warned    atomic.Bool   // of an acknowledgement that was missing; once for all terms
+	giveWayTo []string
+	highest   uint64 // fencing token seen; belongs to the drive, as does gaveWay
+	gaveWay   bool   // since its last term
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]
@@ -79,7 +80,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	}
 	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), checking: make(chan struct{}, 1), tasks: newTasks()}
 	if opts != nil {
-		c.giveWay = opts.GiveWay
+		c.giveWayTo = slices.Clone(opts.GiveWayTo)
 	}
 	if opts != nil && opts.Fitness != nil {
 		var err error

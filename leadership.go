@@ -75,8 +75,8 @@ var (
 	// ErrUnfit ends a term when the check of Options.Fitness fails. It matches ErrResigned. Campaign returns it if the check
 	// fails before the term began.
 	ErrUnfit = fmt.Errorf("%w: the candidate is unfit", ErrResigned)
-	// ErrGaveWay says that the candidate was first in line and gave its ballot back since Options.GiveWay said so. Campaign
-	// returns it; Run and RunForElection stand again.
+	// ErrGaveWay says that the candidate was first in line and gave its ballot back to one that it prefers: see
+	// Options.GiveWayTo. Campaign returns it; Run and RunForElection stand again.
 	ErrGaveWay = errors.New("gave way to another candidate")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
@@ -99,11 +99,11 @@ type Options struct {
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
-	// GiveWay is asked when the candidate is first in line, before a term begins, with the ballots that stand, its own first.
-	// If it returns true, the candidate gives its ballot back and stands again, behind all others: for a static order of
-	// preference. It is not asked again before the candidate has led, so that two which give way to each other come to an
-	// end. It costs a read of the queue. A follower ignores it. Default: none.
-	GiveWay func(queue []store.Standing) bool
+	// GiveWayTo has the values of candidates that are preferred to this one. When this candidate is first in line and a
+	// ballot with one of these values waits, it gives its ballot back and stands again, behind all others. Having given way
+	// once, it does not give way again until it has led; otherwise two could give way to each other for ever. It costs a
+	// read of the queue, for which the candidate waits a quarter of the TTL at most. A follower ignores it. Default: none.
+	GiveWayTo []string
 	// Fitness lets a candidate stand and lead only while a check succeeds. A follower ignores it. Default: none.
 	Fitness *Fitness
 }

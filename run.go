@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -200,7 +201,11 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 	defer patience.Stop()
 	for {
 		renewal := ballot.Lease().Last()
-		if span, ok := ballot.Lease().Span(); ok { // the term lasts as long as this unbroken run of renewals
+		span, ok := ballot.Lease().Span() // the term lasts as long as this unbroken run of renewals
+		if err := stillStands(ctx, ballot); err != nil {
+			return nil, err
+		}
+		if ok {
 			if d.fit != nil {
 				if err := d.fit.fresh(); err != nil {
 					return nil, err
@@ -214,30 +219,46 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 		select {
 		case <-renewal.Changed:
 		case <-ballot.Lost():
-			return nil, ballot.Err()
+		case <-ballot.ResignationRequested():
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		case <-patience.C:
 			return nil, fmt.Errorf("%w: gave way after %v to the next in line", ErrNoLease, c.store.TTL())
 		}
 	}
 }
 
-// givesWay reports whether the candidate gives its ballot back instead of leading with it. The others wait meanwhile, so a
-// store that does not answer soon is not waited for.
-func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) (gives bool) {
-	if c.giveWay == nil || c.gaveWay {
+// stillStands returns why the ballot that was first must not lead any more: some time has passed since it was.
+func stillStands(ctx context.Context, ballot store.Ballot) error {
+	select {
+	case <-ballot.Lost():
+		return ballot.Err()
+	default:
+	}
+	select {
+	case <-ballot.ResignationRequested():
+		return ErrRequested
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// givesWay reports whether the candidate gives its ballot back instead of leading with it, since one that it prefers waits.
+// The others wait meanwhile, so a store that does not answer soon is not waited for.
+func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
+	if len(c.giveWayTo) == 0 || c.gaveWay {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.store.TTL()/4)
 	defer cancel()
-	list, err := c.store.Ballots(ctx, c.election)
-	if err != nil || len(list) == 0 || list[0].Token != ballot.Token() { // what the option prefers can't be known now
+	queue, err := c.store.Ballots(ctx, c.election)
+	if err != nil || len(queue) == 0 || queue[0].Token != ballot.Token() { // whether one waits can't be known now
 		return false
 	}
-	c.call(func() { gives = c.giveWay(list) })
-	c.gaveWay = gives
-	return gives
+	c.gaveWay = slices.ContainsFunc(queue[1:], func(b store.Standing) bool { return slices.Contains(c.giveWayTo, b.Value) })
+	return c.gaveWay
 }
 
 // checkToken refuses a token that is not higher than all that this candidate has seen.

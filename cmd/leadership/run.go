@@ -82,9 +82,9 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	r := &runner{
-		page:    page,
-		giveWay: c.giveWay(),
-		fitness: c.fitness(c.checkEnv()),
+		page:      page,
+		giveWayTo: c.GiveWayTo,
+		fitness:   c.fitness(c.checkEnv()),
 
 		election: c.Election, value: c.Value, wait: value(c.Wait, 0), hold: c.Hold,
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},

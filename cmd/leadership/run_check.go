@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/store"
 )
 
 // checkFlags say when this process is fit to lead.
@@ -62,16 +61,6 @@ func (c checkFlags) fitness(env []string) *leadership.Fitness {
 		return nil
 	}
 	return f
-}
-
-// giveWay returns whom the candidate gives way to, or nil.
-func (c checkFlags) giveWay() func([]store.Standing) bool {
-	if len(c.GiveWayTo) == 0 {
-		return nil
-	}
-	return func(queue []store.Standing) bool {
-		return slices.ContainsFunc(queue[1:], func(b store.Standing) bool { return slices.Contains(c.GiveWayTo, b.Value) })
-	}
 }
 
 // passes runs a line of the shell in a process group of its own, which is killed when the line or ctx has ended. The error has the last line

@@ -27,10 +27,10 @@ type runner struct {
 	ready           readiness
 	env             []string // of the command; a term adds its own
 	start           startFunc
-	least           time.Duration               // of the lease, to start a command
-	giveWay         func([]store.Standing) bool // nil: to no other
-	fitness         *leadership.Fitness         // nil without a check
-	page            *status.Handler             // shows the candidate; nil without --listen
+	least           time.Duration // of the lease, to start a command
+	giveWayTo       []string
+	fitness         *leadership.Fitness // nil without a check
+	page            *status.Handler     // shows the candidate; nil without --listen
 	signals         <-chan os.Signal
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager
@@ -59,7 +59,7 @@ var (
 // run stands for election, again and again if it is to. It returns when nothing of the command is left, and its ballot is
 // gone or withdrawal is over.
 func (r *runner) run() outcome {
-	options := &leadership.Options{Logger: r.log, Fitness: r.fitness, GiveWay: r.giveWay}
+	options := &leadership.Options{Logger: r.log, Fitness: r.fitness, GiveWayTo: r.giveWayTo}
 	if r.page != nil {
 		options.Hooks = r.page.Hooks()
 	}

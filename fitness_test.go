@@ -227,18 +227,7 @@ func TestOneCheckAtATime(t *testing.T) {
 }
 
 // prefers returns options of a candidate that gives way to those with one of the values.
-func prefers(values ...string) *leadership.Options {
-	return &leadership.Options{GiveWay: func(queue []store.Standing) bool {
-		for _, b := range queue[1:] {
-			for _, value := range values {
-				if b.Value == value {
-					return true
-				}
-			}
-		}
-		return false
-	}}
-}
+func prefers(values ...string) *leadership.Options { return &leadership.Options{GiveWayTo: values} }
 
 // TestGiveWay: the preferred candidate leads whenever it stands.
 func TestGiveWay(t *testing.T) {
@@ -283,35 +272,75 @@ func TestGiveWayToEachOther(t *testing.T) {
 // TestGiveWayOfCampaign returns ErrGaveWay, and the next call leads.
 func TestGiveWayOfCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
-		asked := 0
-		c := w.candidate(w.open(), "a", &leadership.Options{GiveWay: func(queue []store.Standing) bool {
-			asked++
-			require.Equal(w, "a", queue[0].Value)
-			return true
-		}})
-		_, err := c.Campaign(background)
-		require.ErrorIs(w, err, leadership.ErrGaveWay)
-		require.Empty(w, w.ballots())
-		term := w.campaign(c)
-		require.Equal(w, 1, asked)
+		c := w.candidate(w.open(), "a", prefers("b", "a"))
+		term := w.campaign(c) // its own value is no reason
 		require.NoError(w, term.Withdraw(background))
-		_, err = c.Campaign(background)
-		require.ErrorIs(w, err, leadership.ErrGaveWay, "it has led since")
+
+		leader := w.lead(w.open(), "leader")
+		elected := async(func() error { _, err := c.Campaign(background); return err })
+		w.until(func() bool { return len(w.ballots()) == 2 })
+		b := w.candidate(w.open(), "b", nil)
+		b.RunForElection()
+		w.until(func() bool { return len(w.ballots()) == 3 })
+		require.NoError(w, leader.Withdraw(background))
+		require.ErrorIs(w, <-elected, leadership.ErrGaveWay)
+		w.until(b.IsLeader)
+		require.Equal(w, []string{"b"}, w.ballots())
 	})
 }
 
-// TestGiveWayIsNotKnown: a queue that can't be read, and a function that panics, keep no candidate from leading.
+// TestGiveWayIsNotKnown: a queue that can't be read keeps no candidate from leading.
 func TestGiveWayIsNotKnown(t *testing.T) {
 	virtual(t, func(w *world) {
-		hangs := &silentQueue{w.open()}
 		began := time.Now()
-		c := w.candidate(hangs, "a", prefers("b"))
-		term := w.campaign(c)
+		w.campaign(w.candidate(&silentQueue{w.open()}, "a", prefers("b")))
 		require.Equal(w, ttl/4, time.Since(began))
-		require.NoError(w, term.Withdraw(background))
-		c = w.candidate(w.open(), "b", &leadership.Options{GiveWay: func([]store.Standing) bool { panic("on purpose") }})
-		w.campaign(c)
 	})
+}
+
+// TestAskedAgainBeforeATermBegins: what ends a ballot or a campaign after the ballot was first, and before its term begins,
+// keeps the term from beginning.
+func TestAskedAgainBeforeATermBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(w *world, token uint64, cancel context.CancelFunc)
+		want      error
+	}{
+		"removed": {func(w *world, _ uint64, _ context.CancelFunc) {
+			require.NoError(w, w.observer.Clear(background, election))
+			w.lead(w.open(), "next")
+		}, leadership.ErrLost},
+		"asked to resign": {func(w *world, token uint64, _ context.CancelFunc) {
+			require.NoError(w, w.observer.RequestResignation(background, election, token))
+		}, leadership.ErrRequested},
+		"canceled": {func(_ *world, _ uint64, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		virtualRun(t, name, func(w *world) {
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			st := &busyQueue{Store: w.open()}
+			candidate := w.candidate(st, "a", prefers("b"))
+			st.meanwhile = func(token uint64) {
+				c.meanwhile(w, token, cancel)
+				synctest.Wait() // the ballot's store has learnt of it
+			}
+			term, err := candidate.Campaign(ctx)
+			require.ErrorIs(w, err, c.want)
+			require.Nil(w, term)
+			require.False(w, candidate.IsLeader())
+		})
+	}
+}
+
+// busyQueue is a store in which something happens after the queue was read, and before the reader has the answer.
+type busyQueue struct {
+	store.Store
+	meanwhile func(token uint64)
+}
+
+func (s *busyQueue) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	queue, err := s.Store.Ballots(ctx, election)
+	s.meanwhile(queue[0].Token)
+	return queue, err
 }
 
 // silentQueue is a store that does not answer a read of the queue.

@@ -125,8 +125,8 @@ func (l *Lease) Holds(span Span) bool {
 }
 
 // Lapsed returns a channel that is closed when the span is over: at its deadline, if not before, with no event needed. It
-// does not block. (After a suspension of the machine the channel is closed at the next call of another method, or as
-// late as the timer of a clock that stood still meanwhile.)
+// does not block. After a suspension of the machine it is closed at the next call of another method. Package engine makes
+// that call when the machine resumes. Without it the lease's timer closes the channel, as late as the suspension was long.
 func (l *Lease) Lapsed(span Span) <-chan struct{} {
 	if s, _ := l.load(); s.span == span {
 		return s.lapsed

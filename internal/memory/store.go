@@ -76,7 +76,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 	}
 	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
 	s.Engine = engine.New(d, engine.Settings{
-		Name: "memory://" + service.Name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger, Renewed: c.Renewed,
+		Name: "memory://" + service.Name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", VirtualTime: true, Logger: c.Logger, Renewed: c.Renewed,
 	})
 	return s, nil
 }

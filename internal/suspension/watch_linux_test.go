@@ -1,51 +1,40 @@
-package suspension
+package suspension_test
 
 import (
-	"errors"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
-// jump makes CLOCK_REALTIME jump by a nanosecond, which the kernel tells as it tells that the machine has resumed.
-func jump(t *testing.T) {
-	t.Helper()
-	const setOffset, nano = 0x0100, 0x2000 // ADJ_SETOFFSET and ADJ_NANO, from linux/timex.h
-	_, err := syscall.Adjtimex(&syscall.Timex{Modes: setOffset | nano, Time: syscall.Timeval{Usec: 1}})
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("to set the clock takes CAP_SYS_TIME")
-	}
-	require.NoError(t, err)
-}
-
 func TestWatch(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	first, second := make(chan struct{}, 9), make(chan struct{}, 9)
-	stopFirst, err := Watch(func() { first <- struct{}{} })
+	stopFirst, err := suspension.Watch(func() { first <- struct{}{} })
 	require.NoError(t, err)
-	stopSecond, err := Watch(func() { second <- struct{}{} })
+	stopSecond, err := suspension.Watch(func() { second <- struct{}{} })
 	require.NoError(t, err)
 	for range 3 { // each jump is told
-		jump(t)
+		storetest.Jump(t)
 		<-first
 		<-second
 	}
 	stopFirst()
-	jump(t)
+	storetest.Jump(t)
 	<-second
 	stopSecond()
-	jump(t)
+	storetest.Jump(t)
 	require.Empty(t, first)
 	require.Empty(t, second)
 
 	again := make(chan struct{}, 9)
-	stop, err := Watch(func() { again <- struct{}{} })
+	stop, err := suspension.Watch(func() { again <- struct{}{} })
 	require.NoError(t, err)
-	jump(t)
+	storetest.Jump(t)
 	<-again
 	stop()
 }
@@ -55,13 +44,13 @@ func TestStopWaits(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	called, release := make(chan struct{}), make(chan struct{})
 	var returned atomic.Bool
-	stop, err := Watch(func() {
+	stop, err := suspension.Watch(func() {
 		close(called)
 		<-release
 		returned.Store(true)
 	})
 	require.NoError(t, err)
-	jump(t)
+	storetest.Jump(t)
 	<-called
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
 	stop()

@@ -84,6 +84,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -108,6 +109,8 @@ type Settings struct {
 
 	Lifeline lifeline.Line // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
 
+	VirtualTime bool // the store is used within a bubble of testing/synctest, where no machine is suspended
+
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
@@ -126,6 +129,7 @@ type Engine struct {
 	slots      chan *slot     // those that are free, in the order in which they are taken
 	keeper     sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls      sync.WaitGroup // calls of users; one is added under mu while closed is false
+	unwatch    func()         // ends the watch for suspensions
 	closing    sync.Once
 	closed     error       // what Close returns; written once by closing
 	worked     atomic.Bool // a ballot was cast, or a read of an election was answered
@@ -160,7 +164,31 @@ func New(d Driver, s Settings) *Engine {
 		e.slots <- &slot{number: i}
 	}
 	e.life.Go(e.maintain)
+	e.unwatch = e.watchSuspensions()
 	return e
+}
+
+// watchSuspensions ends a lease whose deadline has passed during a suspension of the machine, as soon as the machine has
+// resumed: the lease's own timer would be as late as the suspension was long.
+func (e *Engine) watchSuspensions() (stop func()) {
+	if e.settings.VirtualTime {
+		return func() {}
+	}
+	stop, err := suspension.Watch(func() {
+		e.mu.Lock()
+		s := e.current
+		e.mu.Unlock()
+		if s != nil {
+			s.lease.Remaining() // the call that notices
+		}
+	})
+	if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			e.program.log(slog.LevelWarn, "can't watch for suspensions of the machine, so the end of a term might be noticed late", "store", e.settings.Name, "error", err)
+		}
+		return func() {}
+	}
+	return stop
 }
 
 // String returns the name of the store in errors and logs.
@@ -343,6 +371,7 @@ func (e *Engine) Close() error {
 		}
 		e.mu.Unlock()
 		e.keeper.Wait()
+		e.unwatch()
 		e.life.Stop()
 		e.gate.close()
 		e.life.Wait()

@@ -87,6 +87,7 @@ func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 		s := &scene{T: t, scripted: &scripted{}}
 		settings.Name, settings.TTL, settings.RemovedReason = "test://", ttl, "it was removed"
 		settings.Pace = cmp.Or(settings.Pace, pace)
+		settings.VirtualTime = true
 		s.Engine = New(s.scripted, settings)
 		synctest.Wait()
 		defer s.end()

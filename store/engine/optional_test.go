@@ -166,7 +166,7 @@ func (*lister) Close() error                  { return nil }
 func TestElections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &lister{answers: []any{errUnsent, []string{"b", "a/b", "_void", "b", "a__b", ""}, store.ErrDenied}}
-		e := New(d, Settings{Name: "script", TTL: time.Second, Pace: time.Second / 4})
+		e := New(d, Settings{Name: "script", TTL: time.Second, Pace: time.Second / 4, VirtualTime: true})
 		defer e.Close()
 		require.False(t, e.Worked())
 		names, err := e.Elections(t.Context())

@@ -161,7 +161,7 @@ func TestFinishTellsTheBallotsBeforeTheLeaseEnds(t *testing.T) {
 
 // TestFinishAgainWaits until the first has told everybody: else the session could be let go before.
 func TestFinishAgainWaits(t *testing.T) {
-	e := New(&scripted{}, Settings{TTL: ttl, Pace: pace})
+	e := New(&scripted{}, Settings{TTL: ttl, Pace: pace, VirtualTime: true})
 	defer func() { require.NoError(t, e.Close()) }()
 	s := e.newSession(&scriptedSession{}, Proof{Sent: store.Now(), Valid: ttl})
 	c := s.claim("x", &slot{})

@@ -124,7 +124,7 @@ func Open(service *Service, ttl, grace time.Duration) (*Store, error) {
 		watchEntry: d.WatchEntry, watchLeader: d.WatchLeader, ahead: d.Ahead,
 	}
 	s.Store = engine.New(&driver{d, s}, engine.Settings{
-		Name: "broken://", TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed",
+		Name: "broken://", TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", VirtualTime: true,
 	})
 	s.cast, s.observe, s.request = s.Store.Cast, s.Store.Observe, s.Store.RequestResignation
 	if service.flaw.make != nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
@@ -15,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A machine is suspended for longer than the lease lasts, while a leader waits for nothing but the end of its context. No
-// renewal is answered, and no timer fires for minutes. The context ends all the same, as soon as the machine has resumed.
-func TestContextEndsWhenTheMachineResumes(t *testing.T) {
+// A machine is suspended for longer than the lease lasts. No renewal is answered, no method of the lease is called, and its
+// timer fires an hour late. The lease ends all the same, as soon as the machine has resumed.
+func TestLeaseEndsWhenTheMachineResumes(t *testing.T) {
 	const ttl = 10 * time.Minute
 	var slept atomic.Int64
 	store.Suspend(t, func() time.Duration { return time.Duration(slept.Load()) })
@@ -25,17 +24,18 @@ func TestContextEndsWhenTheMachineResumes(t *testing.T) {
 	require.NoError(t, err)
 	st := engine.New(resuming{driver, t}, engine.Settings{Name: "memory", TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed"})
 	defer st.Close()
-	candidate, err := leadership.NewCandidate(st, "a", "v", nil)
+	ballot, err := st.Cast(t.Context(), "a", "v")
 	require.NoError(t, err)
-	term, err := candidate.Campaign(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, ballot.Wait(t.Context()))
+	span, holds := ballot.Lease().Span()
+	require.True(t, holds)
+	lapsed := ballot.Lease().Lapsed(span)
 	storetest.Jump(t)
-	require.NoError(t, term.Context().Err(), "the clock was set, which ends no term")
+	require.True(t, ballot.Lease().Holds(span), "the clock was set, which ends no lease")
 
 	slept.Store(int64(time.Hour))
 	storetest.Jump(t)
-	<-term.Context().Done()
-	require.ErrorIs(t, context.Cause(term.Context()), leadership.ErrLost)
+	<-lapsed
 }
 
 // resuming is a driver of a machine whose wall clock goes on while it is suspended.

@@ -1,9 +1,9 @@
 package consul
 
 import (
-	"bufio"
-	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,17 +27,19 @@ func TestPass(t *testing.T) {
 		{"404", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := driverOf(t, leastTTL, func(w http.ResponseWriter, r *http.Request) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				conn, _, err := w.(http.Hijacker).Hijack()
 				if err != nil {
 					panic(err)
 				}
 				defer conn.Close()
-				out := bufio.NewWriter(conn)
-				fmt.Fprint(out, c.answer)
-				_ = out.Flush()
-			})
-			err := d.pass(t.Context(), "check")
+				_, _ = io.WriteString(conn, c.answer)
+			}))
+			defer srv.Close()
+			d, err := newDriver(Config{Addresses: []string{srv.Listener.Addr().String()}, TTL: leastTTL})
+			require.NoError(t, err)
+			defer d.Close()
+			err = d.pass(t.Context(), "check")
 			if c.passes {
 				require.NoError(t, err)
 				return

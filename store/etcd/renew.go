@@ -33,15 +33,26 @@ type keeper struct {
 	failed *peer.Peer                    // the member that did not answer the last renewal; nil if it was answered
 }
 
-// Keep implements engine.Session.
+// Keep implements engine.Session. It gives the session up when the cluster is known to have been restored to an earlier state:
+// the lease might be there, and its ballot not. An answer with a lower revision than one seen before proves nothing until
+// it is settled that a member lags behind.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.history, func() { cancel(context.Cause(s.history)) })()
 	d := s.driver
 	k := &keeper{session: s}
 	defer k.giveUp(nil)
 	var retries adapter.Retries
 	for ctx.Err() == nil {
+		floor := d.known().floor
 		sent, resp, err := k.renew(ctx)
+		if revision := resp.GetHeader().GetRevision(); err == nil && 0 < revision && revision < floor { // a gateway leaves it out
+			err = d.settle(ctx, floor, d.layout.void(s.id, 0))
+		}
 		switch {
+		case s.history.Err() != nil:
+			return context.Cause(s.history)
 		case ctx.Err() != nil:
 			continue
 		case err == nil && k.moved(resp.GetHeader().GetClusterId()):

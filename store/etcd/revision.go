@@ -3,6 +3,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +20,41 @@ type revisions struct {
 	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen
 	backSince time.Time // since when only lower ones are read; zero while they are not
+
+	history context.Context // ends when the cluster is known to have gone back; nil before the first session
+	end     context.CancelCauseFunc
+}
+
+// history returns a context that ends when the cluster is known to have gone back: what was read and written before might
+// not have happened.
+func (d *driver) history() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.revisions.current()
+}
+
+func (r *revisions) current() context.Context {
+	if r.history == nil {
+		r.history, r.end = context.WithCancelCause(context.Background())
+	}
+	return r.history
+}
+
+// errRestored is why a session is given up: a rival might lead with what the restored cluster has.
+var errRestored = errors.New("the cluster was restored to an earlier state")
+
+// settle finds out whether an answer with a revision lower than the floor comes from a member that lags behind, or from a
+// cluster that was restored, which ends the history. It writes nothing, by a transaction that goes through the cluster's log
+// all the same. The key is one that the session may write.
+func (d *driver) settle(ctx context.Context, floor int64, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.limit())
+	defer cancel()
+	resp, err := d.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)}, []clientv3.Op{clientv3.OpPut(key, "")})
+	if err != nil {
+		return err
+	}
+	d.saw(floor, resp.Header, true)
+	return nil
 }
 
 // read reads in one transaction, which does not go through the cluster's log. It returns what each get found, and the
@@ -129,6 +165,9 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 	if lower && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
 		back = true
 		r.floor, r.backSince = header.Revision, time.Time{}
+		r.current()
+		r.end(errRestored)
+		r.history = nil
 	}
 	d.mu.Unlock()
 	if back || renamed {

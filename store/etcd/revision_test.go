@@ -163,6 +163,25 @@ func TestRestored(t *testing.T) {
 	require.Less(t, log.count(), 60)
 }
 
+// A leader's lease is in the copy that a cluster is restored from, and its ballot was cast after the copy. Its renewals are
+// answered, and prove nothing: a rival leads with what is in the copy.
+func TestRenewalOfARestoredLease(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	client := operator(t, server.Addrs()...)
+	st := open(t, Config{Endpoints: server.Addrs(), TTL: long})
+	castFirst(t, st, newElection(), "so that its session is in the copy")
+	restart(t, server.Member(0), server.Member(0).SaveData)
+	b := castFirst(t, st, newElection(), "leader")
+	advance(t, client, 100)
+	confirmedAgain(t, st)
+	stopped := time.Now()
+	restart(t, server.Member(0), server.Member(0).RestoreData)
+	lost(t, b)
+	require.ErrorContains(t, b.Err(), errRestored.Error())
+	require.True(t, b.Lease().Last().Sent.Before(stopped), "a renewal after the restore has counted")
+}
+
 // A gateway that leaves the cluster's id out is no other cluster.
 func TestAnswerWithoutTheClustersID(t *testing.T) {
 	d := watching()

@@ -24,7 +24,8 @@ import (
 type session struct {
 	driver  *driver
 	id      int64
-	cluster uint64 // the id of the cluster that granted the lease; 0 if that is not known
+	cluster uint64          // the id of the cluster that granted the lease; 0 if that is not known
+	history context.Context // of the cluster, from before the grant
 
 	mu     sync.Mutex
 	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
@@ -32,6 +33,7 @@ type session struct {
 
 // Open implements engine.Driver. A lease whose grant is not answered, or of another TTL, has no keys, and ends by itself.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	history := d.history()
 	var sent store.Instant
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
 		sent = store.Now()
@@ -43,7 +45,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if granted := time.Duration(resp.TTL) * time.Second; granted != d.config.TTL {
 		return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
 	}
-	return &session{driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil
+	return &session{driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId(), history: history}, d.proof(sent, 1), nil
 }
 
 // proof returns what a grant or a renewal proves that was sent then. The number is that of the stream of renewals; the

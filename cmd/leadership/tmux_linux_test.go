@@ -114,7 +114,7 @@ func TestTerminal(t *testing.T) {
 func TestDemoOnATerminal(t *testing.T) {
 	t.Parallel()
 	term := newTerminal(t)
-	term.enter("clear; leadership demo --slack=1m --pace=200ms; echo exit code $?")
+	term.enter("clear; leadership demo --store='file://" + storeDir(t) + "?ttl=10s' --slack=1m --pace=200ms; echo exit code $?")
 	term.shows(`leadership demo, \d+\.\d s, on file:///`)
 	term.shows(`leader    [abc] since`)
 	term.shows(`^as promised: one leader at a time`)

@@ -190,7 +190,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var keeping sync.WaitGroup
-	sess := &session{driver: d, cluster: 7}
+	sess := &session{driver: d, cluster: 7, history: d.history()}
 	keeping.Go(func() { r.err = sess.Keep(ctx, func(p engine.Proof) { r.proofs = append(r.proofs, p) }) })
 	time.Sleep(duration)
 	synctest.Wait()

@@ -60,14 +60,15 @@ func (e ender) End(ctx context.Context, id string, password []byte) error {
 
 // endAt resumes the session at a server, and ends it there.
 func (e ender) endAt(ctx context.Context, server string, s *session) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	plainConn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = plainConn.Close() })()
+	defer plainConn.Close()
+	conn := plainConn
 	if e.secure != nil {
-		if conn, err = adapter.Secure(ctx, conn, e.secure, server); err != nil {
+		if conn, err = adapter.Secure(ctx, plainConn, e.secure, server); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 const (
 	// waiting is how many packages are tested at the same time for each processor: most tests wait most of the time.
-	waiting = 3
+	waiting = 2
 	// limit ends a package that hangs. It is no goal: a busy machine takes long.
 	limit = 20 * time.Minute
 	// shown is how many lines of a failed package's output are printed. The file has the others.
@@ -112,7 +112,7 @@ func (r result) print(out io.Writer, log []byte) {
 	if r.err == nil {
 		return
 	}
-	file := filepath.Join(work, strings.ReplaceAll(r.name, "/", "_")+".log")
+	file := filepath.Join(logs, strings.ReplaceAll(r.name, "/", "_")+".log")
 	if err := os.WriteFile(file, log, 0o644); err != nil {
 		fmt.Fprintln(out, err)
 	}

@@ -15,13 +15,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// work holds the binaries and the logs, in the root of the repository.
-const work = ".test"
+// logs holds the output of packages that failed, in the root of the repository.
+const logs = ".test"
 
 func main() {
 	quick := flag.Bool("quick", false, "only packages whose tests start no server, with -short and without the race detector")
@@ -37,13 +36,14 @@ func main() {
 
 // run builds and runs the tests, and prints how each package ended, and a summary.
 func run(ctx context.Context, out io.Writer, quick bool, folders []string) error {
-	dir, err := filepath.Abs(work)
+	if err := errors.Join(os.RemoveAll(logs), os.Mkdir(logs, 0o755)); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "testall-") // not in the repository: a test makes a module's zip of that
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return err
-	}
+	defer os.RemoveAll(dir)
 	start := time.Now()
 	packages, err := list(ctx, quick, folders)
 	if err != nil {

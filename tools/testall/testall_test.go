@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, said, "FAIL\tcontrib/nested/store\tXs (processor Xs)\n--- FAIL: TestFails")
 	require.NotContains(t, said, "not in its folder")
 	require.NotContains(t, said, "\tservers\t", "it depends on a server")
-	log, err := os.ReadFile(filepath.Join(work, "contrib_nested_store.log"))
+	log, err := os.ReadFile(filepath.Join(logs, "contrib_nested_store.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), "as it should")
 

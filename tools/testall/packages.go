@@ -32,9 +32,11 @@ var rules = []rule{
 
 // longest are the packages that take longest, which are started first.
 var longest = []string{
-	"conformance/servers", "store/postgres", "store/consul", "store/zookeeper", "cmd/leadership/faults",
-	"cmd/leadership/servers", "conformance/cluster/zookeeper", "conformance/cluster/consul", "conformance/cluster/etcd",
-	"store/postgres/cluster", "store/etcd", "store/file", "cmd/leadership", "contrib/prom/server", "contrib/sqltest",
+	"conformance/servers", "store/consul", "store/postgres", "cmd/leadership/servers", "store/zookeeper",
+	"cmd/leadership/faults", "examples/httpstore", "store/file", "internal/lab/testserver", "store/postgres/cluster", "store/all",
+	"conformance/cluster/zookeeper", "store/etcd", "cmd/leadership/internal/guard", "conformance/cluster/consul",
+	"conformance/cluster/etcd", "cmd/leadership", "conformance", "internal/serve", "status/haproxy", "contrib/sqltest",
+	"contrib/prom/server", "examples/failover/demo/server", "bench", "bench/postgres", "contrib/browsertest",
 }
 
 // testPackage is a package that has tests.

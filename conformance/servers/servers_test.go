@@ -17,7 +17,7 @@ var (
 )
 
 // atATime is how many cases of each store run at the same time.
-const atATime = 8
+const atATime = 5
 
 // TestCounting runs before the tests in parallel: its cases count the goroutines of this process, which are those of all
 // stores.

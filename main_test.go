@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -374,7 +375,8 @@ type fakeBallot struct {
 	lease       *store.Lease
 	onLease     func() // called before the lease is returned
 	lost        chan struct{}
-	frozen      chan struct{} // while it is open, Lost does not return
+	frozen      chan struct{} // while it is open, Lost does not return, except for the first call, from before the term
+	asked       atomic.Int32  // how often Lost was called
 	wait        func(ctx context.Context) error
 	acknowledge func(ctx context.Context, value string) (store.Leader, error)
 	withdraw    func(ctx context.Context) error
@@ -398,7 +400,7 @@ func (b *fakeBallot) Lease() *store.Lease {
 }
 
 func (b *fakeBallot) Lost() <-chan struct{} {
-	if b.frozen != nil {
+	if b.frozen != nil && b.asked.Add(1) > 1 {
 		<-b.frozen
 	}
 	if b.lost == nil {

@@ -147,10 +147,17 @@ func TestValueIsText(t *testing.T) {
 	b.shot("script")
 }
 
-// text returns the text of the first element.
+// text returns the text of the first element. Between finding it and reading it the page might be loaded again, which makes
+// another element of it.
 func text(b *tab, selector string) string {
 	b.Helper()
-	return run(b, chromedp.TextContent(selector))
+	for {
+		content, err := chromedp.Run(b.ctx, chromedp.TextContent(selector))
+		if err == nil || !strings.Contains(err.Error(), "No node with given id") {
+			require.NoError(b, err)
+			return content
+		}
+	}
 }
 
 // A token above 2^53 is shown exactly, in the page as it is loaded and live.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/lifeline"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,14 +25,20 @@ func Main(m *testing.M, ends ...func()) {
 	goleak.VerifyTestMain(suite{m, ends})
 }
 
-// suite ends what must end before goleak counts what is left.
+// suite ends what must end before goleak counts what is left. If a test has failed, suite says how long the process stood
+// still: then the machine might have been too slow.
 type suite struct {
 	*testing.M
 	ends []func()
 }
 
 func (s suite) Run() int {
+	meter := stall.Start()
 	code := s.M.Run()
+	meter.Stop()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, meter)
+	}
 	for _, end := range s.ends {
 		end()
 	}

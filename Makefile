@@ -40,7 +40,7 @@ endif
 quick: ## run the tests that need no server: 45 seconds; PART=internal for those in a folder
 	@go run ./tools/testall -quick $(PART)
 
-test: ## run all tests, with the race detector, on real servers: ten minutes after the build; PART=store/etcd for those in a folder
+test: ## run the tests on real servers, most with the race detector: ten minutes after the build; PART=store/etcd for a folder
 	@./scripts/setup $(NEEDS) || { printf '%s\n' "make quick runs the tests that need none of it, and, for example," \
 		"make test PART='store/etcd conformance/cluster/etcd' NEEDS='compiler etcd' those of one store." >&2; exit 1; }
 	@go run ./tools/testall $(PART)

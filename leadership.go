@@ -102,7 +102,8 @@ type Options struct {
 	// GiveWayTo has the values of candidates that are preferred to this one. When this candidate is first in line and a
 	// ballot with one of these values waits, it gives its ballot back and stands again, behind all others. Having given way
 	// once, it does not give way again until it has led; otherwise two could give way to each other for ever. It costs a
-	// read of the queue, for which the candidate waits a quarter of the TTL at most. A follower ignores it. Default: none.
+	// read of the queue, for which the candidate waits a quarter of the TTL at most. If the preferred candidate has crashed,
+	// no candidate leads until its session has expired. A follower ignores it. Default: none.
 	GiveWayTo []string
 	// Fitness lets a candidate stand and lead only while a check succeeds. A follower ignores it. Default: none.
 	Fitness *Fitness

@@ -257,7 +257,9 @@ func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
 	if err != nil || len(queue) == 0 || queue[0].Token != ballot.Token() { // whether one waits can't be known now
 		return false
 	}
-	c.gaveWay = slices.ContainsFunc(queue[1:], func(b store.Standing) bool { return slices.Contains(c.giveWayTo, b.Value) })
+	c.gaveWay = slices.ContainsFunc(queue[1:], func(b store.Standing) bool {
+		return !b.Asked && slices.Contains(c.giveWayTo, b.Value) // one that was asked to resign is about to go
+	})
 	return c.gaveWay
 }
 

@@ -125,8 +125,7 @@ func (l *Lease) Holds(span Span) bool {
 }
 
 // Lapsed returns a channel that is closed when the span is over: at its deadline, if not before, with no event needed. It
-// does not block. After a suspension of the machine it is closed at the next call of another method. Package engine makes
-// that call when the machine resumes. Without it the lease's timer closes the channel, as late as the suspension was long.
+// does not block. A suspension of the machine makes the timer that closes it late, by as long as it lasted: see Check.
 func (l *Lease) Lapsed(span Span) <-chan struct{} {
 	if s, _ := l.load(); s.span == span {
 		return s.lapsed
@@ -136,6 +135,10 @@ func (l *Lease) Lapsed(span Span) <-chan struct{} {
 
 // lapsed is the channel of the spans that are over.
 var lapsed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Check looks at the clocks: it ends the span if the deadline has passed, and sets the timer anew. Call it when the machine
+// has resumed from a suspension, during which the timer stood still; package engine does. It does not block.
+func (l *Lease) Check() { l.ring() }
 
 // Remaining returns the time until the lease's deadline, less any suspension of the machine; zero if the lease has
 // ended.

@@ -19,10 +19,10 @@ type watcher struct {
 	resumed func()     // guarded by mu; nil once the watch has been stopped
 }
 
-// Watch calls resumed when the machine has resumed from a suspension: the first thing that runs in this process then,
-// while a Go timer fires as late as the suspension was long. It also calls resumed when the wall clock has been set.
-// resumed must not block. The caller calls stop once, which returns when resumed is not called any more. An error says
-// that this system can't tell, and matches errors.ErrUnsupported if no version of it can.
+// Watch calls resumed soon after the machine has resumed from a suspension, while a Go timer fires as late as the suspension
+// was long. It also calls resumed when the wall clock has been set. resumed must not block. The caller calls stop once,
+// which returns when resumed is not called any more. An error says that this system can't tell, and matches
+// errors.ErrUnsupported if it has no such timer.
 func Watch(resumed func()) (stop func(), err error) {
 	watchers.mu.Lock()
 	defer watchers.mu.Unlock()
@@ -66,12 +66,17 @@ type events interface {
 
 func run(e events) {
 	for e.next() == nil {
-		watchers.mu.Lock()
-		all := slices.Collect(maps.Keys(watchers.all))
-		watchers.mu.Unlock()
-		for _, w := range all {
-			w.tell()
-		}
+		Resume()
+	}
+}
+
+// Resume does what is done when the machine has resumed. Tests call it, too.
+func Resume() {
+	watchers.mu.Lock()
+	all := slices.Collect(maps.Keys(watchers.all))
+	watchers.mu.Unlock()
+	for _, w := range all {
+		w.tell()
 	}
 }
 

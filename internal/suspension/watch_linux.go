@@ -30,10 +30,10 @@ func open() (events, error) {
 	return t, nil
 }
 
-// arm sets the timer to the last second that all systems can express. Until it is armed again the kernel says once that the
-// clock has jumped.
+// arm sets the timer to the last second that the kernel can express here. Until it is armed again the kernel says once that
+// the clock has jumped. ECANCELED says that it has jumped since it was armed last; the timer is armed all the same.
 func (t timer) arm() error {
-	spec := struct{ interval, value syscall.Timespec }{value: syscall.Timespec{Sec: 1<<31 - 1}}
+	spec := struct{ interval, value syscall.Timespec }{value: syscall.Timespec{Sec: 1<<(8*unsafe.Sizeof(syscall.Timespec{}.Sec)-1) - 1}}
 	raw, err := t.SyscallConn()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (t timer) arm() error {
 	err = raw.Control(func(fd uintptr) {
 		_, _, errno = syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, fd, armFlags, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	})
-	if err == nil && errno != 0 {
+	if err == nil && errno != 0 && errno != syscall.ECANCELED {
 		err = os.NewSyscallError("timerfd_settime", errno)
 	}
 	return err

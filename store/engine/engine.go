@@ -168,8 +168,8 @@ func New(d Driver, s Settings) *Engine {
 	return e
 }
 
-// watchSuspensions ends a lease whose deadline has passed during a suspension of the machine, as soon as the machine has
-// resumed: the lease's own timer would be as late as the suspension was long.
+// watchSuspensions lets the lease look at the clocks when the machine has resumed from a suspension: the lease's own timer
+// would be as late as the suspension was long.
 func (e *Engine) watchSuspensions() (stop func()) {
 	if e.settings.VirtualTime {
 		return func() {}
@@ -179,7 +179,7 @@ func (e *Engine) watchSuspensions() (stop func()) {
 		s := e.current
 		e.mu.Unlock()
 		if s != nil {
-			s.lease.Remaining() // the call that notices
+			s.lease.Check()
 		}
 	})
 	if err != nil {

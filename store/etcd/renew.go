@@ -34,8 +34,8 @@ type keeper struct {
 }
 
 // Keep implements engine.Session. It gives the session up when the cluster is known to have been restored to an earlier state:
-// the lease might be there, and its ballot not. An answer with a lower revision than one seen before proves nothing until
-// it is settled that a member lags behind.
+// the cluster might have the lease and lack the ballot. An answer with a lower revision than one seen before proves nothing
+// until it is settled that a member lags behind.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -44,12 +44,12 @@ func (r *revisions) current() context.Context {
 var errRestored = errors.New("the cluster was restored to an earlier state")
 
 // settle finds out whether an answer with a revision lower than the floor comes from a member that lags behind, or from a
-// cluster that was restored, which ends the history. It writes nothing, by a transaction that goes through the cluster's log
-// all the same. The key is one that the session may write.
+// cluster that was restored, which ends the history. Its transaction goes through the cluster's log since it might delete the
+// key, and deletes nothing. The key is one that the session may write. If others have written so much since the restore that
+// the cluster has reached the floor, settle does not notice; then the read of the own ballot does, when it is watched anew.
 func (d *driver) settle(ctx context.Context, floor int64, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limit())
-	defer cancel()
-	resp, err := d.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)}, []clientv3.Op{clientv3.OpPut(key, "")})
+	never := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)}
+	resp, err := d.txn(ctx, never, []clientv3.Op{clientv3.OpDelete(key)})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 		r.backSince = time.Now()
 	}
 	// If the floor has gone back since the request was sent, another request has noticed the restore.
-	if lower && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
+	if lower && header.Revision > 0 && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
 		back = true
 		r.floor, r.backSince = header.Revision, time.Time{}
 		r.current()

@@ -108,7 +108,11 @@ func (r result) print(out io.Writer, log []byte) {
 	if r.err != nil {
 		verdict = "FAIL"
 	}
-	fmt.Fprintf(out, "%s\t%s\t%.1fs (processor %.1fs)\n", verdict, r.name, r.wall.Seconds(), r.processor.Seconds())
+	how := ""
+	if !r.quick && !r.race() {
+		how = ", without the race detector"
+	}
+	fmt.Fprintf(out, "%s\t%s\t%.1fs (processor %.1fs%s)\n", verdict, r.name, r.wall.Seconds(), r.processor.Seconds(), how)
 	if r.err == nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 type rule struct {
 	folder   string // of the package, or above it
 	plain    bool   // without the race detector, even in make test
+	twice    bool   // with and without it: some tests do more without it
 	computes bool   // uses a processor all the time: niced, one at a time
 	slow     bool   // not part of make quick, although it starts no server
 }
@@ -26,7 +27,7 @@ var rules = []rule{
 	{folder: "contrib/recipes", plain: true}, // to compile Kubernetes' packages for the race detector takes minutes
 	{folder: "contrib/sqltest", plain: true}, // and so does SQLite in Go
 	{folder: "examples", slow: true},
-	{folder: "simulation", plain: true, computes: true}, // five times as many schedules without it
+	{folder: "simulation", twice: true, computes: true}, // five times as many schedules without it
 	{folder: "tools", plain: true, computes: true, slow: true},
 }
 
@@ -57,7 +58,7 @@ func list(ctx context.Context, quick bool, folders []string) ([]*testPackage, er
 	if err != nil {
 		return nil, err
 	}
-	modules, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}")) // those of go.work
+	modules, err := output(goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}")) // those of go.work
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +93,21 @@ func list(ctx context.Context, quick bool, folders []string) ([]*testPackage, er
 				}
 			}
 			servers := strings.Contains(fields[2], "/internal/lab/testserver ")
-			if wanted(p.name, folders) && !(quick && (servers || p.slow)) {
-				all = append(all, p)
+			if !wanted(p.name, folders) || quick && (servers || p.slow) {
+				continue
+			}
+			all = append(all, p)
+			if p.twice && !quick {
+				plain := *p
+				plain.plain = true
+				all = append(all, &plain)
 			}
 		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no package with tests in %q", folders)
+	for _, folder := range append(folders, ".") {
+		if !slices.ContainsFunc(all, func(p *testPackage) bool { return folder == "." || wanted(p.name, []string{folder}) }) {
+			return nil, fmt.Errorf("no package with tests in %q", folder)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b *testPackage) int { return place(a.name) - place(b.name) })
 	return all, nil
@@ -118,8 +127,7 @@ func wanted(name string, folders []string) bool {
 
 func within(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// goCommand is the go command in a module's folder. The library is built as a program that imports it builds it, without
-// go.work, and the other modules take the library from this clone.
+// goCommand is the go command in a module's folder, or in the root of the repository with go.work.
 func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
@@ -127,8 +135,10 @@ func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// environment is that of a module. The library is built as a program that imports it builds it, without go.work, and the other
+// modules take the library from this clone.
 func environment(module string) []string {
-	env := append(os.Environ(), "PWD="+module)
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") })
 	if root, err := filepath.Abs("."); err == nil && root == module {
 		env = append(env, "GOWORK=off")
 	}

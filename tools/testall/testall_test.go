@@ -48,7 +48,11 @@ func TestRun(t *testing.T) {
 	require.NoError(t, run(t.Context(), &out, true, []string{"./store/"}))
 	require.Contains(t, out.String(), "compiled 1 of 1 test binaries: store\n")
 
-	require.EqualError(t, run(t.Context(), &out, true, []string{"stor"}), `no package with tests in ["stor"]`)
+	require.EqualError(t, run(t.Context(), &out, true, []string{"store", "stor"}), `no package with tests in "stor"`)
+
+	t.Setenv("GOWORK", "off") // of the caller's: the modules of go.work are tested all the same
+	require.Error(t, run(t.Context(), &out, true, []string{"contrib"}))
+	require.Contains(t, out.String(), "FAIL\tcontrib/nested/store")
 }
 
 func TestBatches(t *testing.T) {

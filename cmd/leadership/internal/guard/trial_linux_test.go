@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// The times of the trials have wide margins for a busy machine. TERM is sent after 2.8 s, KILL after 3 s, the supervisor
-// kills a silent guardian after 4.3 s, and the kernel kills it after 6 s. If a lease is not renewed in time before the
-// fault, the trial is made again with twice the lease.
+// The times of the trials have wide margins for a busy machine. TERM is sent after 5.8 s, KILL after 6 s, the supervisor
+// kills a silent guardian after 7.3 s, and the kernel kills it after 9 s.
 const (
-	trialLease  = 7 * time.Second
+	trialLease  = 10 * time.Second
 	trialMargin = 4 * time.Second
 	trialTimer  = time.Second
 	trialStop   = 200 * time.Millisecond
@@ -33,8 +33,10 @@ const (
 type trial struct {
 	variant  variant
 	lease    time.Duration
-	cmd      *exec.Cmd // the supervisor
-	stdin    *os.File  // a byte: no more renewals; another: one, late
+	began    instant
+	meter    *stall.Meter // since then
+	cmd      *exec.Cmd    // the supervisor
+	stdin    *os.File     // a byte: no more renewals; another: one, late
 	lines    chan string
 	command  *pipe // written by the command
 	rest     *pipe // written by the command and its descendants
@@ -73,6 +75,20 @@ func (p *pipe) await(t *testing.T, writer string) {
 	}
 }
 
+// endsBy waits until the last writer is dead, and fails if it is not at the deadline. A stall of this process is no
+// excuse for a writer that is seen alive. It reports false if this process has looked too late to see which came first.
+func (p *pipe) endsBy(t *testing.T, writer string, deadline instant) (seen bool) {
+	for !closed(p.gone) && now() < deadline {
+		select {
+		case <-p.gone:
+		case <-time.After(deadline.sub(now())):
+		}
+	}
+	require.True(t, p.over(t), writer+" outlived the lease")
+	p.await(t, writer)
+	return p.at <= deadline
+}
+
 // over reports whether the last writer is dead at this very moment.
 func (p *pipe) over(t *testing.T) (over bool) {
 	conn, err := p.file.SyscallConn()
@@ -107,7 +123,7 @@ var starting = make(chan struct{}, 2)
 func startTrial(t *testing.T, v variant, forkAfter, lease time.Duration) (tr *trial, ok bool) {
 	starting <- struct{}{}
 	defer func() { <-starting }()
-	tr = &trial{variant: v, lease: lease, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
+	tr = &trial{variant: v, lease: lease, meter: stall.Watch(t), cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
 	var command, rest, polite *os.File
 	tr.command, command = newPipe(t)
 	tr.rest, rest = newPipe(t)
@@ -123,6 +139,7 @@ func startTrial(t *testing.T, v variant, forkAfter, lease time.Duration) (tr *tr
 	r, stdout, err := os.Pipe()
 	require.NoError(t, err)
 	tr.cmd.Stdin, tr.cmd.Stdout, tr.cmd.Stderr, tr.stdin = stdin, stdout, os.Stderr, w
+	tr.began = now()
 	require.NoError(t, tr.cmd.Start())
 	for _, f := range []*os.File{command, rest, ready, polite, stdin, stdout} {
 		require.NoError(t, f.Close())
@@ -178,6 +195,13 @@ func (tr *trial) line(t *testing.T, word string) (rest string, ok bool) {
 			require.FailNow(t, "the supervisor did not say: "+word)
 		}
 	}
+}
+
+// starved reports whether TERM was due without a renewal, and only because this process, which stands for all of the
+// trial, stood still.
+func (tr *trial) starved() bool {
+	took, due := now().sub(tr.began), tr.lease-trialMargin-trialStop
+	return took >= due && took-tr.meter.Stalled() < due
 }
 
 // hold ends the renewals, and reports whether the command runs until then.

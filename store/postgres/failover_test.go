@@ -164,7 +164,7 @@ func TestLossyFailover(t *testing.T) {
 			failover.wait(t)
 
 			network.Heal()
-			for start := time.Now(); time.Since(start) < ttl/4; time.Sleep(ttl / 400) {
+			for start := time.Now(); time.Since(start) < ttl/2; time.Sleep(ttl / 400) { // it tries to renew meanwhile
 				require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
 			}
 			require.NoError(t, term.Context().Err())
@@ -237,7 +237,7 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// A primary whose synchronous standby is away, which at last is promoted.
+// A primary whose synchronous standby is away, which at last is promoted, and then has a synchronous standby of its own.
 func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
@@ -296,6 +296,8 @@ func TestSynchronousStandby(t *testing.T) {
 		},
 	})
 	t.Run("promoted", p.isPromoted)
+	next := pair{p.standby, p.standby.Standby(t, testserver.PostgresConfig{}, true)}
+	t.Run("leader", next.keepsTheLeader)
 }
 
 // To pass over a standby is no error in the standby's log. All candidates try the standbys again and again at a
@@ -338,6 +340,26 @@ func (p pair) isPromoted(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), ttl)
 	require.Greater(t, next.Token(), term.Token())
 	require.False(t, first.IsLeader())
+}
+
+// The primary ends while its standby streams. The standby has all that was confirmed, up to the last moment.
+func (p pair) keepsTheLeader(t *testing.T) {
+	config := p.config("kept", long) // in which the leader reaches the new primary
+	first := contend(t, open(t, config), "a", "first")
+	term := receive(t, first.Terms, "the first leads")
+	second := contend(t, open(t, config), "a", "second")
+	eventually(t, func() bool { return len(values(t, second.Store, "a")) == 2 }, "both stand")
+	oneLeader(t, first, second)
+	requireLeader(t, second.Store, "a", "first")
+	require.NoError(t, p.primary.Member(0).Kill())
+	require.NoError(t, p.standby.Promote(soon(t)))
+	last := term.Deadline()
+	eventually(t, func() bool { return first.Term() != term || term.Deadline().After(last) }, "it renews, or another term begins")
+	require.Same(t, term, first.Term())
+	require.NoError(t, term.Context().Err())
+	requireLeader(t, second.Store, "a", "first")
+	first.End()
+	require.Greater(t, receive(t, second.Terms, "the second leads").Token(), term.Token())
 }
 
 // A primary that stands still is left for its standby, once that is promoted. When the old primary goes on, without a

@@ -164,6 +164,23 @@ func code(err error) string {
 	return ""
 }
 
+// inVain repeats a call that can't succeed and that its context ends, until its error says why: a busy machine might need
+// more than one. It returns the error.
+func inVain(t *testing.T, call func(ctx context.Context) error, is error, reason string) (err error) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last error: %v", err)
+		}
+	}()
+	eventually(t, func() bool {
+		err = call(within(t, ttl))
+		require.Error(t, err)
+		return errors.Is(err, is) && strings.Contains(err.Error(), reason)
+	}, "an error that is %v and says %q", is, reason)
+	return err
+}
+
 // requireLeader waits until a store has been told that an election has a leader with this value.
 func requireLeader(t testing.TB, st store.Store, election, value string) store.Leader {
 	t.Helper()

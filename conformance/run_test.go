@@ -2,7 +2,10 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -107,4 +110,27 @@ func TestWatchdog(t *testing.T) {
 	close(st.letGo)
 	<-cleared // the last call of a case
 	require.Equal(t, said, r.log)
+}
+
+// Run checks each case in a subtest of its name. It does so in a process of its own: each case fails, for want of a
+// service.
+func TestRun(t *testing.T) {
+	const failing = "CONFORMANCE_FAILING"
+	if os.Getenv(failing) != "" {
+		open := func(context.Context, conformance.DialFunc) (store.Store, error) { return nil, errors.New("no service") }
+		conformance.Run(t, conformance.Harness{
+			Open: open, OpenLeast: open,
+			Clear:   func(context.Context, string) error { return nil },
+			Restore: func(context.Context, string) (func() error, error) { return nil, errors.New("no service") },
+			TTL:     time.Second, Expiry: time.Second,
+		})
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRun$")
+	cmd.Env = append(os.Environ(), failing+"=1")
+	output, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	for _, c := range conformance.Cases() {
+		require.Contains(t, string(output), "--- FAIL: TestRun/"+c.Name+" (")
+	}
 }

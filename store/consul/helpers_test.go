@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
@@ -141,4 +142,11 @@ func left(t *testing.T, name string) bool {
 		found = found || session.Name == name
 	}
 	return found
+}
+
+// renewedOrOver waits until the ballot's session has been renewed by a request that was sent from now on, or its lease is over.
+func renewedOrOver(t *testing.T, b store.Ballot) {
+	t.Helper()
+	now := time.Now()
+	eventually(t, func() bool { return b.Lease().Remaining() == 0 || b.Lease().Last().Sent.After(now) }, "a renewal")
 }

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil { // most of them wait most of the time
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of them wait most of the time
 		panic(err)
 	}
 	storetest.Main(m, plain.CloseIdleConnections)

@@ -43,7 +43,7 @@ func (d *driver) clearLeft(kept bool) {
 	var tries sync.WaitGroup
 	for _, s := range list {
 		tries.Go(func() {
-			if kept || s.id == "" {
+			if kept || !s.opened {
 				s.tries++
 			}
 			if d.clearAway(ctx, s) != nil && s.tries < mostTries {

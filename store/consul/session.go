@@ -20,8 +20,9 @@ type session struct {
 	id     string // constant once it was created; empty if the service has not told it
 	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 
-	ended atomic.Bool // the service has said that there is no such session
-	tries int         // of clearLeft: how often the session was tried to be destroyed
+	opened bool        // constant once it was left: Open has returned it, so it might hold keys
+	ended  atomic.Bool // the service has said that there is no such session
+	tries  int         // of clearLeft: how often the session was tried to be destroyed
 
 	marks [engine.Slots]atomic.Uint64 // the index of the mark of each slot, as far as is known; 0: there is none
 
@@ -62,7 +63,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present = s
+	d.present, s.opened = s, true
 	return s, s.proof(s.sent), nil
 }
 

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -36,6 +37,38 @@ func TestSessionThatComesLate(t *testing.T) {
 		require.EqualValues(t, 2, created.Load())
 		require.EqualValues(t, 1, destroyed.Load())
 	})
+}
+
+// The TTLs that the agent and the servers are given: the check's is that of the configuration, and the session's is the
+// least that Consul takes, or that of the configuration.
+func TestTTLsOfASession(t *testing.T) {
+	for _, ttl := range []time.Duration{leastTTL, leastSessionTTL - time.Second, leastSessionTTL, mostTTL} {
+		var check, session string
+		virtual(t, ttl, func(w http.ResponseWriter, r *http.Request) {
+			var body struct {
+				TTL   string
+				Check struct{ TTL string }
+			}
+			switch path := r.URL.Path; {
+			case strings.HasSuffix(path, "/service/register"):
+				_ = json.NewDecoder(r.Body).Decode(&body)
+				check = body.Check.TTL
+			case strings.HasSuffix(path, "/session/create"):
+				_ = json.NewDecoder(r.Body).Decode(&body)
+				session = body.TTL
+			}
+			_, _ = w.Write([]byte(answerTo(r)))
+		}, func(t *testing.T, d *driver) {
+			_, _, err := d.Open(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, max(ttl, leastSessionTTL).String(), session)
+			if ttl < leastSessionTTL {
+				require.Equal(t, ttl.String(), check)
+			} else {
+				require.Empty(t, check, "a session of its own TTL needs no check")
+			}
+		})
+	}
 }
 
 // A denial by the agent itself, which registers the check, might be one that it remembers. It is told at once as a denial,
@@ -125,7 +158,7 @@ func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answerTo(r)))
 	}, func(t *testing.T, d *driver) {
-		d.leave(&session{driver: d, id: "left"})
+		d.leave(&session{driver: d, id: "left", opened: true})
 		var err error
 		for range 5 * mostTries {
 			if _, _, err = d.Open(t.Context()); err == nil {

@@ -150,7 +150,7 @@ func TestEndsEarly(t *testing.T) {
 				o.remove(t, ballot.path)
 			}
 			lost(t, leader)
-			if c.ttl != 9*time.Second { // with a check the session is renewed sooner than that
+			if c.ttl != 9*time.Second { // renewed within a quarter of that: see TestSessionEndsEarly of package consul
 				require.Less(t, time.Since(began), c.ttl/6+meter.Stalled(), "it waited for a renewal; %v", meter)
 			}
 			if c.session {

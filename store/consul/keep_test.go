@@ -1,9 +1,12 @@
 package consul_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
@@ -11,13 +14,14 @@ import (
 )
 
 // The link turns slow while a candidate leads: a round trip takes an eighth of the TTL. The candidate keeps leading for
-// two TTLs, and followers are told and confirmed. After a stall of this process the two TTLs begin anew. For links that
-// are slow from the start see long-round-trips of the suite.
+// two TTLs, and followers are told and confirmed. The two TTLs begin anew only if this process has stood still for a good
+// part of a round trip since they began. For links that are slow from the start see long-round-trips of the suite.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{checked, least} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			t.Parallel()
+			meter := stall.Watch(t)
 			var link storetest.Link
 			election := newElection()
 			own := contend(t, open(t, consul.Config{Dial: link.Dial, TTL: ttl}), election, "own")
@@ -27,17 +31,22 @@ func TestSlowLink(t *testing.T) {
 			leader, err := storetest.Leader(soon(t), follower, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, "own", leader.Value)
-			since := time.Now()
+			since, before := time.Now(), meter.Stalled()
+			anew := func(why string) {
+				require.Greater(t, meter.Stalled()-before, ttl/24, "%s; %v", why, meter)
+				t.Log(why)
+				since, before = time.Now(), meter.Stalled()
+			}
 			eventually(t, func() bool {
 				known, err := follower.Observe(soon(t), election, &store.Known{}) // what is known
 				require.NoError(t, err)
 				if term.Context().Err() != nil {
-					t.Logf("the term has ended after %v", time.Since(since))
-					term, since = receive(t, own.Terms, "the next term"), time.Now()
+					ended, cause := time.Since(since), context.Cause(term.Context())
+					term = receive(t, own.Terms, "the next term")
+					anew(fmt.Sprintf("the term has ended after %v: %v", ended, cause))
 				}
 				if age := time.Since(known.AsOf); age >= ttl {
-					t.Logf("what is known is %v old", age)
-					since = time.Now()
+					anew(fmt.Sprintf("what is known is %v old", age))
 				}
 				return time.Since(since) > 2*ttl
 			}, "two TTLs without a break")

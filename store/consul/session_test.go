@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
@@ -91,8 +93,9 @@ func TestLateCreationFails(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
 }
 
-// Something ends a session with a check. The holder learns of it, casts anew, and the session's service is removed. For
-// operators who destroy sessions or delete ballots see TestEndsEarly of package all.
+// Something ends a session with a check. The holder learns of it by its watches: no confirmation of the session is answered
+// meanwhile. The holder casts anew, and the session's service is removed. For operators who destroy sessions or delete
+// ballots see TestEndsEarly of package all.
 func TestSessionEndsEarly(t *testing.T) {
 	t.Parallel()
 	client := operator(t, sharedServer(t))
@@ -104,15 +107,28 @@ func TestSessionEndsEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			election := newElection()
-			st := open(t, consul.Config{TTL: checked})
+			tp := newTap(t)
+			var unanswered atomic.Bool
+			tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+				if unanswered.Load() {
+					hang(tp, w, r, body)
+				} else {
+					tp.forward(w, r, body)
+				}
+			}, "session/info")
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
 			leader, second := castFirst(t, st, election, "leader"), cast(t, st, newElection(), "another election")
 			acknowledge(t, leader, "leader")
 			next := cast(t, open(t, consul.Config{}), election, "next")
 			session, _, err := client.Session().Info(sessionOf(t, client, election, "leader"), nil)
 			require.NoError(t, err)
+			unanswered.Store(true)
 			require.NoError(t, end(session))
-			lost(t, leader)
-			lost(t, second)
+			for _, b := range []store.Ballot{leader, second} {
+				lost(t, b)
+				require.NotContains(t, b.Err().Error(), "confirmed", "the end was noticed by a renewal only")
+			}
+			unanswered.Store(false)
 			eventually(t, func() bool { return leader.Lease().Remaining() == 0 }, "the lease has ended")
 			require.NoError(t, next.Wait(soon(t)))
 			acknowledge(t, next, "next")

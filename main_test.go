@@ -361,7 +361,7 @@ func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
 			if err != nil {
 				return nil, err
 			}
-			b := &fakeBallot{Ballot: ballot}
+			b := &fakeBallot{Ballot: ballot, asked: new(atomic.Int32)}
 			change(b)
 			return b, nil
 		},
@@ -376,7 +376,7 @@ type fakeBallot struct {
 	onLease     func() // called before the lease is returned
 	lost        chan struct{}
 	frozen      chan struct{} // while it is open, Lost does not return, except for the first call, from before the term
-	asked       atomic.Int32  // how often Lost was called
+	asked       *atomic.Int32 // how often Lost was called; nil unless frozen
 	wait        func(ctx context.Context) error
 	acknowledge func(ctx context.Context, value string) (store.Leader, error)
 	withdraw    func(ctx context.Context) error

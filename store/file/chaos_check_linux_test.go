@@ -20,7 +20,7 @@ import (
 )
 
 // margin is the longest time that a change of leaders may take. The TTL of the processes that are only killed is many
-// times as long. The time for which this process stood still is added.
+// times as long. The time for which the test stood still meanwhile is added.
 const margin = 2 * time.Second
 
 // chaosReport is what happened in one run.
@@ -34,7 +34,7 @@ type chaosReport struct {
 }
 
 func (r *chaosReport) note(member, what string) {
-	r.schedule = append(r.schedule, chaosEvent{bootTime(), member, what})
+	r.schedule = append(r.schedule, chaosEvent{bootTime(), member, what, r.meter.Stalled()})
 }
 
 // add adds what a process did that was killed at that time.
@@ -88,7 +88,7 @@ func (r *chaosReport) violations() (list []violation, longest time.Duration) {
 // reporting that a process was killed which might have led meanwhile, may take the margin; after a stop, the TTL more.
 // A process can't have led if its ballot was behind that of the next leader.
 func (r *chaosReport) unexcused(before, now tenure) time.Duration {
-	margin := margin + r.meter.Stalled()
+	margin := margin + r.stalled(before.end, now.began)
 	if now.began <= before.end+margin {
 		return 0
 	}
@@ -123,12 +123,28 @@ func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 	return bare + max(0, now.began-at)
 }
 
+// stalled returns for how long the test stood still between two times, measured from the last event before to the first one
+// after them.
+func (r *chaosReport) stalled(from, to time.Duration) time.Duration {
+	before, after := time.Duration(0), r.meter.Stalled()
+	for _, e := range r.schedule {
+		if e.at <= from {
+			before = e.stalled
+		}
+		if e.at >= to {
+			after = e.stalled
+			break
+		}
+	}
+	return after - before
+}
+
 // around returns the schedule from one TTL before a time to one TTL after it.
 func (r *chaosReport) around(from, to time.Duration) string {
 	var lines []chaosEvent
 	for _, t := range r.tenures {
-		lines = append(lines, chaosEvent{t.began, t.member, fmt.Sprintf("leads with token %d", t.token)},
-			chaosEvent{t.end, t.member, fmt.Sprintf("has led with token %d", t.token)})
+		lines = append(lines, chaosEvent{t.began, t.member, fmt.Sprintf("leads with token %d", t.token), 0},
+			chaosEvent{t.end, t.member, fmt.Sprintf("has led with token %d", t.token), 0})
 	}
 	lines = append(lines, r.schedule...)
 	slices.SortFunc(lines, func(a, b chaosEvent) int { return cmp.Compare(a.at, b.at) })
@@ -142,9 +158,10 @@ func (r *chaosReport) around(from, to time.Duration) string {
 }
 
 type chaosEvent struct {
-	at     time.Duration
-	member string
-	what   string
+	at      time.Duration
+	member  string
+	what    string
+	stalled time.Duration // for how long the test had stood still
 }
 
 // chaosLife is what one process did.

@@ -21,19 +21,20 @@ import (
 // waiting are the cases of package drivertest that wait for a TTL.
 var waiting = []string{"session-lasts", "session-stands-for-its-ttl", "proofs-count-from-the-request"}
 
-// TestDriver runs the cases without faults, and on a line with delays. With -short the latter and those that wait are left
-// out.
+// TestDriver runs the cases in a directory as it is, in memory mostly, and on a line with delays in one that needs syncs.
+// With -short the latter and those that wait are left out.
 func TestDriver(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"direct": 0, "on a line with delays": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := completed(Config{Directory: t.TempDir() + "/store", TTL: 9 * time.Second})
 			h := drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
-				config := config
-				if delay > 0 {
-					config.faults = faulty.New()
-					config.faults.Delay(delay)
+				if delay == 0 {
+					return newDriver(config)
 				}
+				config := config
+				config.faults = faulty.New()
+				config.faults.Delay(delay)
 				return newDriverWith(config, kernel{}, durably)
 			}}
 			for _, c := range drivertest.Cases() {
@@ -49,7 +50,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// harness is that of a directory.
+// harness is that of a directory as it is, in memory mostly: what syncs is in the tests with durably.
 func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	config := Config{Directory: t.TempDir() + "/store", TTL: ttl}
 	stores := &filefaults.Stores{}
@@ -58,12 +59,7 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 			return stores.Open(ctx, func(ctx context.Context) (store.Store, error) {
 				config := config
 				config.Grace, config.faults = grace, filefaults.Of(ctx)
-				config = completed(config)
-				d, err := newDriverWith(config, kernel{}, durably)
-				if err != nil {
-					return nil, err
-				}
-				return newStore(d, config), nil
+				return Open(config)
 			})
 		}
 	}

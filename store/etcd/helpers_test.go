@@ -151,6 +151,18 @@ func (s *Store) watches() int {
 	return len(s.driver.watches.byID)
 }
 
+// told returns how many of them have told what was read.
+func (s *Store) told() (n int) {
+	s.driver.watches.mu.Lock()
+	defer s.driver.watches.mu.Unlock()
+	for _, w := range s.driver.watches.byID {
+		if w.revision != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // between does things before and after each transaction. A nil function does nothing.
 type between struct {
 	before atomic.Pointer[func(*pb.TxnRequest) error]

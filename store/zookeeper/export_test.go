@@ -30,7 +30,7 @@ func (s *Store) Session(ctx context.Context) (engine.Session, error) {
 	return l.session, nil
 }
 
-// Watches returns how many watches the store has.
+// Watches returns how many watches the store has. A node that only the server watches counts as one.
 func (s *Store) Watches() (n int) {
 	l, err := s.driver.up(context.Background())
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Watches() (n int) {
 	l.watches.mu.Lock()
 	defer l.watches.mu.Unlock()
 	for _, on := range l.watches.set {
-		n += len(on.list)
+		n += max(1, len(on.list))
 	}
 	return n
 }

@@ -233,7 +233,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 func TestCandidaciesLeaveNothing(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
-	castFirst(t, open(t, zookeeper.Config{}), election, "leader")
+	leader := castFirst(t, open(t, zookeeper.Config{}), election, "leader")
 	path := find(t, conn, election, "leader")
 	st, tp := openTapped(t)
 	round := func() {
@@ -252,4 +252,7 @@ func TestCandidaciesLeaveNothing(t *testing.T) {
 	confirmedAgain(t, st)
 	require.Zero(t, tp.Count(opSetWatches), "the library has none to set again")
 	require.Equal(t, []string{path[len(dir(election))+1:]}, list(t, conn, dir(election)))
+	round()
+	require.NoError(t, leader.Withdraw(soon(t)))
+	eventually(t, func() bool { return st.Watches() <= 1 }, "the watch on its ballot goes with it; that of confirmedAgain stays")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/pprof"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,8 +73,8 @@ func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter sto
 	c.start(waiter.Wait)
 }
 
-// Close returns soon whatever state the connection is in, and ends all calls that are under way. It leaves no goroutine:
-// TestMain checks that.
+// Close returns soon whatever state the connection is in, and ends all calls that are under way. It leaves no goroutine
+// of the store: all that a case starts have its label.
 func TestCloseWithEverythingUnderWay(t *testing.T) {
 	t.Parallel()
 	server := faultyServer(t)
@@ -89,6 +92,7 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			meter := stall.Watch(t)
+			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(t.Name(), "")))
 			st, err := zookeeper.Open(zookeeper.Config{Servers: server.Addrs(), TTL: ttl, Dial: network.Dial})
 			require.NoError(t, err)
 			election := newElection()
@@ -105,6 +109,12 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 			require.NoError(t, st.Close())
 			require.Less(t, time.Since(start), closeLimit+meter.Stalled(), "%v", meter)
 			under.running.Wait()
+			pprof.SetGoroutineLabels(context.Background())
+			eventually(t, func() bool {
+				late, left := time.Since(start) > closeLimit+meter.Stalled(), labelled(t, t.Name())
+				require.False(t, late && left != "", "goroutines are left; %v\n%s", meter, left)
+				return left == ""
+			}, "the goroutines end")
 			for _, err := range under.errs {
 				if !errors.Is(err, store.ErrLost) {
 					require.ErrorIs(t, err, store.ErrClosed)
@@ -119,6 +129,15 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 			require.NoError(t, reconnect())
 		})
 	}
+}
+
+// labelled returns the stacks of the goroutines with a label.
+func labelled(t *testing.T, label string) string {
+	t.Helper()
+	var all strings.Builder
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
+	stacks := strings.Split(all.String(), "\n\n")
+	return strings.Join(slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, label) }), "\n\n")
 }
 
 // Close of a connected store ends the session at once: no candidate waits for the TTL.

@@ -152,16 +152,17 @@ func (f fault) try(t *testing.T, tr *trial) bool {
 		tr.polite.await(t, "what TERM ends")
 		require.Less(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop-time.Second+meter.Stalled()), "TERM was sent late; %v", meter)
 	}
-	seen, last := tr.command.endsBy(t, "the command", tr.deadline), tr.command.at
+	seen := tr.command.endsBy(t, "the command", tr.deadline)
+	last := tr.command.at
 	lives := f.uncovered && tree
 	if !lives {
 		seen = tr.rest.endsBy(t, "a descendant of the command", tr.deadline) && seen
 		last = max(last, tr.rest.at)
 	}
-	if f.supervised && seen {
-		end := tr.deadline.add(-trialTimer - 400*time.Millisecond) // less an interval of renewals, by which the deadline is uncertain
-		require.LessOrEqual(t, last, end.add(meter.Stalled()), "the supervisor or the guardian was late; %v", meter)
-		seen = last <= end
+	if end := tr.deadline.add(-trialTimer - 400*time.Millisecond); f.supervised && last > end { // soon the kernel would end it
+		due := tr.deadline.add(-trialMargin + trialPatience*5/4) // without a stall
+		require.LessOrEqual(t, last, due.add(meter.Stalled()), "the supervisor or the guardian was late; %v", meter)
+		return false
 	}
 	if !seen {
 		return false

@@ -26,6 +26,8 @@ const (
 	trialMargin = 4 * time.Second
 	trialTimer  = time.Second
 	trialStop   = 200 * time.Millisecond
+
+	trialPatience = (trialMargin - trialTimer) / 3 // of the supervisor with a silent guardian
 )
 
 // trial is a supervisor with a command that ignores TERM, has a child, a daemon, and a process that forks without end.
@@ -268,15 +270,14 @@ func playSupervisor() {
 	must(err)
 	v, err := launch(settings{
 		Mode: m.Kind, User: m.UserNamespace, Path: []byte(path), Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
-	}, c, now().add(lease), (trialMargin-trialTimer)/3)
+	}, c, now().add(lease), trialPatience)
 	must(err)
 	for _, f := range c.Files {
 		must(f.Close())
 	}
 	must(v.running(nil))
 	fmt.Println("running .")
-	v.renewUntilRead(os.Stdin, lease)
-	fmt.Println("held", int64(now().add(lease)))
+	fmt.Println("held", int64(v.renewUntilRead(os.Stdin, lease)))
 	go func() {
 		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
 			_ = v.renew(lasts(long))
@@ -285,20 +286,22 @@ func playSupervisor() {
 	fmt.Println("waited", v.wait().Cause)
 }
 
-func (v *supervisor) renewUntilRead(f *os.File, lease time.Duration) {
+// renewUntilRead renews the lease until a byte is read, and returns when the last one ends.
+func (v *supervisor) renewUntilRead(f *os.File, lease time.Duration) (deadline instant) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		_, _ = f.Read(make([]byte, 1))
 	}()
 	for {
+		_ = v.renew(lasts(lease))
+		deadline = now().add(lease)
 		select {
 		case <-read:
-			return
+			return deadline
 		case <-v.done:
-			return
+			return deadline
 		case <-time.After(100 * time.Millisecond):
-			_ = v.renew(lasts(lease))
 		}
 	}
 }

@@ -96,8 +96,9 @@ func cells(t *testing.T, base cell) (all []cell) {
 			user = ordinary
 		}
 		add(files, run, []side{{namespace, user}}, "daemon") // not forking, which makes the machine busy
+		add(files, run, []side{{namespace, ordinary}}, "child")
 		add(files, run, []side{{subreaper, ordinary}}, "plain")
-		return all
+		return slices.DeleteFunc(all, func(c cell) bool { return c.fault.unborn && c.variant == "child" }) // it comes before any child
 	}
 	plain := []side{{"", root}}
 	add(files, run, sides, variants...)

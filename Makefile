@@ -54,11 +54,12 @@ mutants: ## change the core, the engine and package store in one place at a time
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
 	@$(if $(filter postgres%,$(STORE)),go run ./cmd/leadership conformance --store,$(LIBRARY) test -v -count=1 -timeout 2h ./conformance/servers -store)='$(value STORE)' $(SUITEFLAGS)
 
-check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all modules
+check: ## check format, vet, staticcheck, builds for other systems, and that each go.mod is tidy, in all modules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
 	$(LIBRARY) vet ./...
 	go vet -tags mutants,timens work
 	$(STATICCHECK) -tags mutants,timens $$(go list -m -f '{{.Path}}/...')
+	for system in darwin windows freebsd; do GOOS=$$system $(LIBRARY) build ./... && GOOS=$$system go build ./cmd/leadership || exit 1; done
 	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"

@@ -11,7 +11,10 @@ import (
 )
 
 // process exists on Linux only: nothing else ends a child with its parent.
-type process struct{ paused atomic.Bool }
+type process struct {
+	paused atomic.Bool
+	exited chan struct{}
+}
 
 var errLinuxOnly = errors.New("testserver: servers can be started on Linux only")
 

@@ -175,8 +175,11 @@ func TestRenewalOfARestoredLease(t *testing.T) {
 	b := castFirst(t, st, newElection(), "leader")
 	advance(t, client, 100)
 	confirmedAgain(t, st)
-	stopped := time.Now()
-	restart(t, server.Member(0), server.Member(0).RestoreData)
+	var stopped time.Time
+	restart(t, server.Member(0), func() error {
+		stopped = time.Now()
+		return server.Member(0).RestoreData()
+	})
 	lost(t, b)
 	require.ErrorContains(t, b.Err(), errRestored.Error())
 	require.True(t, b.Lease().Last().Sent.Before(stopped), "a renewal after the restore has counted")

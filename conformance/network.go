@@ -110,8 +110,9 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	if err := n.pass(ctx.Done(), n.wayOut, time.Now()); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	refused := &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	if n.refuses() {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		return nil, refused
 	}
 	server, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -127,6 +128,11 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	c.Conn, c.inner = net.Pipe()
 	n.mu.Lock()
+	if n.refuse { // since it was asked
+		n.mu.Unlock()
+		_ = server.Close()
+		return nil, refused
+	}
 	n.conns[c] = struct{}{}
 	n.mu.Unlock()
 	c.pumps.Go(c.accept)

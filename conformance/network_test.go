@@ -1,8 +1,10 @@
 package conformance_test
 
 import (
+	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,4 +95,27 @@ func TestCloseDeliversNothingEarly(t *testing.T) {
 		require.NoError(t, conn.Close())
 		require.Zero(t, <-read, "the reply came early")
 	}
+}
+
+// A connection that is being made when the network begins to refuse is refused: it must not answer during the outage.
+func TestRefuseWhileDialling(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	n := conformance.NewNetwork()
+	n.DelayReplies(time.Hour)
+	dialled := make(chan error, 1)
+	go func() {
+		conn, err := n.Dial(t.Context(), "tcp", listener.Addr().String())
+		if err == nil {
+			err = errors.Join(errors.New("it was not refused"), conn.Close())
+		}
+		dialled <- err
+	}()
+	accepted, err := listener.Accept() // the answer to that is on its way
+	require.NoError(t, err)
+	defer accepted.Close()
+	n.Refuse()
+	n.DelayReplies(0)
+	require.ErrorIs(t, <-dialled, syscall.ECONNREFUSED)
 }

@@ -147,13 +147,13 @@ func TestValueIsText(t *testing.T) {
 	b.shot("script")
 }
 
-// text returns the text of the first element. Between finding it and reading it the page might be loaded again, which makes
-// another element of it.
+// text returns the text of the first element. Between finding it and reading it the page might be loaded again: then
+// the browser says that there is no such node or context, with the code -32000.
 func text(b *tab, selector string) string {
 	b.Helper()
 	for {
 		content, err := chromedp.Run(b.ctx, chromedp.TextContent(selector))
-		if err == nil || !strings.Contains(err.Error(), "No node with given id") {
+		if err == nil || !strings.Contains(err.Error(), "(-32000)") {
 			require.NoError(b, err)
 			return content
 		}

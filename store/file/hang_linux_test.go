@@ -66,7 +66,7 @@ type trial struct {
 // newTrial begins a trial in which a call hangs.
 func newTrial(t *testing.T) *trial {
 	tr := &trial{t: t, disk: newStuck(), warnings: &output{}}
-	c := configWith(t.TempDir()+"/store", 6*time.Second)
+	c := configWith(t.TempDir()+"/store", 15*time.Second) // in which a busy machine renews sessions
 	tr.other = openWith(t, c, kernel{})
 	c.Logger = slog.New(slog.NewTextHandler(tr.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	tr.one = openWith(t, c, tr.disk)

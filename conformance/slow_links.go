@@ -124,6 +124,7 @@ var slowLinks = []Case{
 		Explains: "a slow link ends no term before the first renewal can come: the term begins later, or not at all",
 		check: func(e *env) {
 			var links sync.WaitGroup
+			var opening sync.Mutex // held while a store is opened
 			for _, percent := range []time.Duration{155, 170, 185, 200} { // of a thousand
 				roundTrip := e.h.TTL * percent / 1000
 				name := fmt.Sprintf("%s/%d", e.election, percent)
@@ -132,7 +133,9 @@ var slowLinks = []Case{
 					// A term that ends since this process stood still shows nothing. The arithmetic of a store is wrong each time.
 					for ended := 0; ended < 3; {
 						began := e.begin()
+						opening.Lock()
 						m := e.openSlow(roundTrip / 2)
+						opening.Unlock()
 						if e.firstTermLasts(m, name) {
 							return
 						}

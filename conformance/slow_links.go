@@ -125,18 +125,20 @@ var slowLinks = []Case{
 		check: func(e *env) {
 			var links sync.WaitGroup
 			var opening sync.Mutex // held while a store is opened
+			open := func(roundTrip time.Duration, name string) *member {
+				opening.Lock()
+				defer opening.Unlock()
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				return e.openSlow(roundTrip / 2)
+			}
 			for _, percent := range []time.Duration{155, 170, 185, 200} { // of a thousand
 				roundTrip := e.h.TTL * percent / 1000
 				name := fmt.Sprintf("%s/%d", e.election, percent)
-				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				links.Go(func() {
 					// A term that ends since this process stood still shows nothing. The arithmetic of a store is wrong each time.
 					for ended := 0; ended < 3; {
 						began := e.begin()
-						opening.Lock()
-						m := e.openSlow(roundTrip / 2)
-						opening.Unlock()
-						if e.firstTermLasts(m, name) {
+						if e.firstTermLasts(open(roundTrip, name), name) {
 							return
 						}
 						if e.meter.Stalled()-began.stalled < e.h.TTL/32 {

@@ -59,6 +59,7 @@ func (l leaks) Run() int {
 
 // Each script uses the program as a user does, on its own directory.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -18,14 +18,14 @@ type rule struct {
 	plain    bool   // without the race detector, even in make test
 	twice    bool   // with and without it: some tests do more without it
 	computes bool   // uses a processor all the time: niced, one at a time
-	slow     bool   // not part of make quick, although it starts no server
+	slow     bool   // to build or to run, so not part of make quick, although it starts no server
 }
 
 var rules = []rule{
 	{folder: "contrib/browsertest", plain: true, slow: true}, // what runs long is the browser
 	{folder: "contrib/prom/server", slow: true},
-	{folder: "contrib/recipes", plain: true}, // to compile Kubernetes' packages for the race detector takes minutes
-	{folder: "contrib/sqltest", plain: true}, // and so does SQLite in Go
+	{folder: "contrib/recipes", plain: true, slow: true}, // what takes long are Kubernetes' packages, for the race detector minutes
+	{folder: "contrib/sqltest", plain: true},             // and so does SQLite in Go
 	{folder: "examples", slow: true},
 	{folder: "simulation", twice: true, computes: true}, // five times as many schedules without it
 	{folder: "tools", plain: true, computes: true, slow: true},
@@ -36,7 +36,7 @@ var longest = []string{
 	"conformance/servers", "store/consul", "store/postgres", "cmd/leadership/servers", "store/zookeeper",
 	"cmd/leadership/faults", "examples/httpstore", "store/file", "internal/lab/testserver", "store/postgres/cluster", "store/all",
 	"conformance/cluster/zookeeper", "store/etcd", "cmd/leadership/internal/guard", "conformance/cluster/consul",
-	"conformance/cluster/etcd", "cmd/leadership", "conformance", "internal/serve", "status/haproxy", "contrib/sqltest",
+	"conformance/cluster/etcd", "cmd/leadership", "internal/demo", "conformance", "internal/lifeline", "internal/serve", "status/haproxy", "contrib/sqltest",
 	"contrib/prom/server", "examples/failover/demo/server", "bench", "bench/postgres", "contrib/browsertest",
 }
 

@@ -265,34 +265,39 @@ func TestWhatEndsTheRest(t *testing.T) {
 			Exited:       func(v *supervisor) { _ = v.signal(unix.SIGUSR1) },
 			Stopped:      (*supervisor).stop,
 			Killed:       (*supervisor).killNow,
-			Deadline:     func(*supervisor) {},
 			GuardianDied: func(v *supervisor) { _ = v.call(func() error { return unix.Kill(v.guardian, unix.SIGKILL) }) },
 		} {
-			test := func(t *testing.T) {
-				c := shell(m, `setsid sleep 1000 & exit 0`)
-				c.StopTimeout, c.WaitAll = time.Second, true
-				lease := lasts(long)
-				if cause == Deadline {
-					c.TTL, lease = 10*time.Second, lasts(4*time.Second) // KILL after 3 s
-				}
-				p, err := Start(c, lease)
-				require.NoError(t, err)
-				v := p.r.(*supervisor)
-				for exited := false; !exited; time.Sleep(time.Millisecond) {
-					require.NoError(t, v.call(func() error { exited = v.exited; return nil }))
-				}
-				end(v)
-				require.Equal(t, Result{Cause: cause}, p.Wait())
-			}
 			t.Run(string(cause), func(t *testing.T) {
-				if cause == Deadline {
-					apart(t, test)
-				} else {
-					test(t)
-				}
+				require.Equal(t, Result{Cause: cause}, endTheRest(t, m, long, lasts(long), end))
 			})
 		}
 	})
+}
+
+// TestDeadlineEndsTheRest is TestWhatEndsTheRest for the end of the lease, which takes seconds.
+func TestDeadlineEndsTheRest(t *testing.T) {
+	t.Parallel()
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		apart(t, func(t *testing.T) {
+			killed := lasts(4 * time.Second) // after 3 s
+			require.Equal(t, Result{Cause: Deadline}, endTheRest(t, m, 10*time.Second, killed, func(*supervisor) {}))
+		})
+	})
+}
+
+// endTheRest starts a command that leaves a process, calls end when the command has exited, and returns how the process
+// ended.
+func endTheRest(t *testing.T, m Mode, ttl time.Duration, lease func() time.Duration, end func(v *supervisor)) Result {
+	c := shell(m, `setsid sleep 1000 & exit 0`)
+	c.TTL, c.StopTimeout, c.WaitAll = ttl, time.Second, true
+	p, err := Start(c, lease)
+	require.NoError(t, err)
+	v := p.r.(*supervisor)
+	for exited := false; !exited; time.Sleep(time.Millisecond) {
+		require.NoError(t, v.call(func() error { exited = v.exited; return nil }))
+	}
+	end(v)
+	return p.Wait()
 }
 
 // TestRun checks that another command runs beside the first, and ends with it.

@@ -81,7 +81,9 @@ func TestSupervisorAndGuardianDieBeforeTheCommand(t *testing.T) {
 // TestSlowStart checks that a slow start goes on beyond the first lease if the lease is renewed, and starts nothing
 // otherwise.
 func TestSlowStart(t *testing.T) {
+	t.Parallel()
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		t.Parallel()
 		for _, who := range []string{guardianName, initName} {
 			if who == initName && m.Kind != Namespace {
 				continue

@@ -54,6 +54,7 @@ func (f fifo) stubborn() []string {
 // TestProbeOfADeadSupervisor checks that a probe ends with the lease at the latest, also if the supervisor is killed or
 // stopped.
 func TestProbeOfADeadSupervisor(t *testing.T) {
+	t.Parallel()
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		t.Parallel()
 		for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "stopped": unix.SIGSTOP} {

@@ -161,4 +161,9 @@ type Standing struct {
 	Token   uint64 // its fencing token
 	Asked   bool   // its owner was asked to resign: see [Store.RequestResignation]
 	Foreign bool   // another program's recipe cast it, and its owner takes no requests to resign
+
+	// Silence is how long ago the ballot's session was renewed last, by the service's own clock. It is 0 in a store whose
+	// service ends sessions by itself: a ballot that stands there is of a session that was renewed within the TTL. It is
+	// negative if the service can't tell. It is for people, and for deciding whether to wait on: no lease depends on it.
+	Silence time.Duration
 }

@@ -115,7 +115,7 @@ func TestWarning(t *testing.T) {
 func TestSchemaAppears(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.fails["hello"] = "3F000"
-		f.answer["queue"] = one(int64(1), "s", "n", []byte("own"), false, int64(7), int64(3000))
+		f.answer["standing"] = one(int64(1), "s", "n", []byte("own"), false, int64(7), int64(3000), int64(0))
 		for range 2 {
 			ballots, err := d.Ballots(t.Context(), "x")
 			require.NoError(t, err)

@@ -158,16 +158,41 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 	return engine.State{Token: uint64(r.Token), Session: r.Session, Nonce: r.Nonce, Resign: r.Resign}, nil
 }
 
+// standingRow is a row of the function standing. Silence is nil if it is not known.
+type standingRow struct {
+	queueRow
+	Silence *int64
+}
+
 // Ballots implements engine.Driver. Those of sessions that are found to be dead are left out.
 func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
-	rows, err := read[queueRow](ctx, d, "queue($1, null)", d.name(election))
+	rows, err := d.standing(ctx, d.name(election))
 	now := time.Now()
 	for _, r := range rows {
-		if !d.note(r.Session, r.Mark, r.TTL, now) {
-			list = append(list, store.Standing{Value: string(r.Value), Token: uint64(r.Token), Asked: r.Resign})
+		if d.note(r.Session, r.Mark, r.TTL, now) {
+			continue
 		}
+		silence := -time.Millisecond
+		if r.Silence != nil {
+			silence = time.Duration(*r.Silence) * time.Millisecond
+		}
+		list = append(list, store.Standing{Value: string(r.Value), Token: uint64(r.Token), Asked: r.Resign, Silence: silence})
 	}
 	return list, err
+}
+
+// standing reads the ballots of an election. If an earlier release has made the schema, or granted the rights, there is
+// no function standing, and the function queue does not tell the silence of sessions.
+func (d *driver) standing(ctx context.Context, election string) ([]standingRow, error) {
+	rows, err := ask[standingRow](ctx, d, "standing($1)", election)
+	if !errors.Is(err, errNoSchema) && !errors.Is(err, store.ErrDenied) {
+		return rows, err
+	}
+	old, err := read[queueRow](ctx, d, "queue($1, null)", election)
+	for _, r := range old {
+		rows = append(rows, standingRow{queueRow: r})
+	}
+	return rows, err
 }
 
 // Elections implements engine.Lister.

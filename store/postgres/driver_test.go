@@ -41,9 +41,22 @@ func TestAnswers(t *testing.T) {
 		require.Equal(t, engine.State{Token: 4, Session: "dead", Nonce: "n4", Resign: true}, first)
 		require.Equal(t, []string{"app/x"}, f.args("queue"))
 		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: time.Now(), dead: true}
+		f.set(func() {
+			f.answer["standing"] = one(
+				[]any{int64(4), "dead", "n4", []byte("first"), true, int64(7), int64(3000), int64(9000)},
+				[]any{int64(5), "s", "n5", []byte("second"), true, int64(7), int64(3000), int64(2000)},
+				[]any{int64(6), "old", "n6", []byte("third"), false, int64(7), int64(3000), nil})
+		})
 		ballots, err := d.Ballots(t.Context(), "x")
 		require.NoError(t, err)
-		require.Equal(t, []store.Standing{{Value: "second", Token: 5, Asked: true}}, ballots)
+		third := store.Standing{Value: "third", Token: 6, Silence: -time.Millisecond}
+		require.Equal(t, []store.Standing{{Value: "second", Token: 5, Asked: true, Silence: 2 * time.Second}, third}, ballots)
+		for _, code := range []string{"42883", "42501"} { // the schema, or its rights, are of an earlier release
+			f.set(func() { f.fails["standing"] = code })
+			ballots, err = d.Ballots(t.Context(), "x")
+			require.NoError(t, err)
+			require.Equal(t, []store.Standing{{Value: "second", Token: 5, Asked: true, Silence: -time.Millisecond}}, ballots, code)
+		}
 
 		names, err := d.Elections(t.Context())
 		require.NoError(t, err)

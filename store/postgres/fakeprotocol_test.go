@@ -23,7 +23,8 @@ var returns = map[string][]uint32{
 	"open": {void}, "close": {void}, "remove": {void}, "ask": {void}, "clear": {void}, "void": {text}, "expire": {bool_},
 	"renew": {text, int8_, int8_}, "enter": {text, int8_, int8_, bool_, text, int8_, int8_}, "ahead": {bool_, int8_, bool_},
 	"acknowledge": {text, int8_}, "queue": {int8_, text, text, bytea, bool_, int8_, int8_}, "elections": {text},
-	"look": {int8_, text, text, text, bool_, bytea, int8_, int8_, int8_},
+	"standing": {int8_, text, text, bytea, bool_, int8_, int8_, int8_},
+	"look":     {int8_, text, text, text, bool_, bytea, int8_, int8_, int8_},
 }
 
 var defaults = map[string]func(args []string) []any{

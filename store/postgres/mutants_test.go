@@ -72,6 +72,9 @@ var mistakes = []mutants.Mutant{
 		"PERFORM pg_advisory_xact_lock(hashtext('{schema}'), hashtext(for_election));\n\tPERFORM FROM {schema}.session " +
 			"WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\tRETURN",
 		"PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\tRETURN", "TestEnterAndVoid"},
+	{"a renewal that is not dated", "schema.sql",
+		"SET mark = for_mark, renewed = clock_timestamp() WHERE", "SET mark = for_mark WHERE", "TestStanding$"},
+	{"an earlier schema stays as it is", "schema.sql", "ALTER TABLE {schema}.session ADD renewed timestamptz;", "NULL;", "TestStanding$"},
 	{"two leaders of one election", "schema.sql", "e.revision IS NOT NULL AND token <> for_token", "false", "TestAcknowledge$"},
 	{"a session removes ballots of others", "schema.sql",
 		"DELETE FROM {schema}.entry WHERE token = for_token AND session = for_session", "DELETE FROM {schema}.entry WHERE token = for_token", "TestAcknowledge$"},

@@ -32,8 +32,14 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 	id    text    PRIMARY KEY,
 	ttl   bigint  NOT NULL, -- in ms
 	mark  bigint  NOT NULL, -- random
-	pause boolean NOT NULL  -- it is of no process: while the row is there, no ballot is cast
+	pause boolean NOT NULL, -- it is of no process: while the row is there, no ballot is cast
+	renewed timestamptz     -- when mark was set last, for people; null if an earlier release has set it
 );
+DO $$ BEGIN
+	IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '{schema}.session'::regclass AND attname = 'renewed') THEN
+		ALTER TABLE {schema}.session ADD renewed timestamptz; -- which an earlier release has made
+	END IF;
+END $$;
 
 -- For a slot of a session: casts up to this turn are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
@@ -106,8 +112,8 @@ CREATE OR REPLACE FUNCTION {schema}.open(for_id text, for_ttl bigint, for_mark b
 BEGIN
 	UPDATE {schema}.service SET longest = for_ttl WHERE longest < for_ttl;
 	UPDATE {schema}.session SET ttl = for_ttl, mark = mark + 1 WHERE pause AND ttl < for_ttl;
-	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false)
-		ON CONFLICT (id) DO UPDATE SET mark = for_mark;
+	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false, clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET mark = for_mark, renewed = clock_timestamp();
 END $$;
 
 -- renew sets the mark of a session, and returns the session with those that come after it in the ring of all, which it
@@ -116,7 +122,7 @@ CREATE OR REPLACE FUNCTION {schema}.renew(for_id text, for_mark bigint) RETURNS 
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	UPDATE {schema}.session SET mark = for_mark WHERE id = for_id;
+	UPDATE {schema}.session SET mark = for_mark, renewed = clock_timestamp() WHERE id = for_id;
 	IF FOUND THEN
 		RETURN QUERY SELECT s.id, s.mark # v.epoch, s.ttl FROM {schema}.session s, {schema}.service v
 			WHERE s.id >= for_id ORDER BY s.id LIMIT 9;
@@ -281,6 +287,19 @@ BEGIN
 		WHERE e.election = for_election ORDER BY e.token LIMIT most;
 END $$;
 
+-- standing returns the ballots of an election as queue does, and for how long, in ms, their sessions have not been renewed.
+-- Releases that know only queue go on with that.
+CREATE OR REPLACE FUNCTION {schema}.standing(for_election text)
+	RETURNS TABLE (token bigint, session text, nonce text, value bytea, resign boolean, mark bigint, ttl bigint, silence bigint)
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl,
+			CASE WHEN s.renewed IS NOT NULL THEN greatest(0, extract(epoch FROM clock_timestamp() - s.renewed) * 1000)::bigint END
+		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session
+		WHERE e.election = for_election ORDER BY e.token;
+END $$;
+
 -- elections returns the elections with ballots whose names begin so.
 CREATE OR REPLACE FUNCTION {schema}.elections(prefix text) RETURNS SETOF text
 	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -316,7 +335,7 @@ COMMIT;
 --
 -- Followers:
 --   GRANT USAGE ON SCHEMA {schema} TO leadership_follower;
---   GRANT EXECUTE ON FUNCTION {schema}.hello, {schema}.look, {schema}.queue, {schema}.ahead, {schema}.elections TO leadership_follower;
+--   GRANT EXECUTE ON FUNCTION {schema}.hello, {schema}.look, {schema}.queue, {schema}.standing, {schema}.ahead, {schema}.elections TO leadership_follower;
 --
 -- Programs that only read the view of the leaders:
 --   GRANT USAGE ON SCHEMA {schema} TO some_role;

@@ -33,7 +33,7 @@ func TestTypesOfACaller(t *testing.T) {
 		CREATE TABLE ran (as_role text); GRANT INSERT ON ran TO PUBLIC`, name))
 	for _, call := range []string{
 		"open('a', 3000, 1)", "enter('a', 'x', 'n', 0, 1, 'v')", "look('{1}', '{x}', '{0}')", "acknowledge('a', 1, 1, 'v')",
-		"fence('a', 1)", "queue('x', null)", "renew('a', 2)", "elections('')", "hello()",
+		"fence('a', 1)", "queue('x', null)", "standing('x')", "renew('a', 2)", "elections('')", "hello()",
 	} {
 		conn := dial(t, name)
 		for _, sql := range []string{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
+	"github.com/go-leadership/leadership/internal/demo"
 	"github.com/go-leadership/leadership/status"
 	"github.com/go-leadership/leadership/store"
 )
@@ -48,9 +50,13 @@ resources refuse writes with a lower token than the highest they have seen.
 While the command runs it gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. The second SIGTERM or
 SIGINT kills it. Before the command runs, SIGTERM and SIGINT end the candidacy.
 
-Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 75: the command was
-stopped because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
-command can't be executed; 127: there is no such command.`
+With --wait it gives up with 124 only behind a process that lives: until the store has ended the session of one that has
+died, which takes the TTL and a little more, it waits on.
+
+Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 69: it could not lead
+within --wait, and no other is known to; 75: the command was stopped because leadership was lost; 77: the store denied it;
+124: another one was ahead for all of --wait; 125: another failure of leadership itself; 126: the command can't be
+executed; 127: there is no such command.`
 }
 
 // Run implements the subcommand.
@@ -86,7 +92,7 @@ func (c *runCmd) Run(a *app) error {
 		giveWayTo: c.GiveWayTo,
 		fitness:   c.fitness(c.checkEnv()),
 
-		election: c.Election, value: c.Value, wait: value(c.Wait, 0), hold: c.Hold,
+		election: c.Election, value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), hold: c.Hold,
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
@@ -95,6 +101,9 @@ func (c *runCmd) Run(a *app) error {
 		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: st,
 	}
 	o := r.run()
+	if o.code == exitNeverLed && o.kind == final && level > slog.LevelInfo {
+		o.err = nil // as expected, on each machine but one
+	}
 	err = o.exit()
 	if closed := closeSoon(st, o.kind == final); err == nil && closed != nil {
 		log.Warn("could not close the store", "error", closed)
@@ -130,13 +139,25 @@ func (c *runCmd) prepare(log *slog.Logger, page *status.Handler) (config guard.C
 
 // exit returns the outcome as the error that Run returns.
 func (o outcome) exit() error {
+	var known *failure
 	switch {
 	case o.code == 0:
 		return nil
+	case errors.As(o.err, &known):
+		return known
 	case o.err == nil:
 		return &failure{code: o.code, err: errors.New("")}
 	}
 	return &failure{code: o.code, err: o.err}
+}
+
+// bound returns for how long a ballot stands after its process has died.
+func (c *runCmd) bound(st store.Store) time.Duration {
+	u, err := store.ParseURL(c.Store)
+	if err != nil { // it has been parsed before
+		return st.TTL()
+	}
+	return cmp.Or(demo.Bound(u.Scheme, st.TTL()), st.TTL())
 }
 
 // closeSoon closes the store. It waits no longer than the session lasts without a renewal. A runner that is asked to end

@@ -37,7 +37,9 @@ type runner struct {
 	log             *slog.Logger
 	store           store.Store
 
-	patience time.Time // when run has waited long enough; set by run
+	bound    time.Duration // how long a ballot stands after its process has died, at most
+	patience *patience     // nil without --wait; set by run, as is status
+	status   func() leadership.Status
 
 	mu       sync.Mutex
 	command  process        // guarded by mu, as are all below: nil unless it runs
@@ -47,14 +49,12 @@ type runner struct {
 	asked    syscall.Signal // the first that asked the runner or its command to end; 0 if none has
 	leave    func(error)    // ends what attend waits for; called with mu locked, and does nothing the second time
 	left     error          // what leave was called with first
+	missed   error          // why the last turn ended before the command was started
 	last     *outcome       // of this turn; nil if the command has not been started
 }
 
-// errNeverLed ends a candidacy that has waited too long, and errOver one whose command has ended.
-var (
-	errNeverLed = errors.New("this process has never led within --wait")
-	errOver     = errors.New("the command has ended")
-)
+// errOver ends a candidacy whose command has ended.
+var errOver = errors.New("the command has ended")
 
 // run stands for election, again and again if it is to. It returns when nothing of the command is left, and its ballot is
 // gone or withdrawal is over.
@@ -70,7 +70,15 @@ func (r *runner) run() outcome {
 	if r.page != nil {
 		r.page.Candidate(candidate)
 	}
-	r.patience = time.Now().Add(r.wait)
+	r.status = candidate.Status
+	if r.wait > 0 {
+		r.patience = &patience{store: r.store, election: r.election, bound: r.bound, began: time.Now(), wait: r.wait, over: make(chan struct{})}
+		ctx, cancel := context.WithCancel(context.Background())
+		var waiting sync.WaitGroup
+		waiting.Go(func() { r.patience.run(ctx, r.status) })
+		defer waiting.Wait()
+		defer cancel()
+	}
 	r.manager.tell("READY=1")
 	defer r.manager.tell("STOPPING=1")
 	for {
@@ -83,6 +91,11 @@ func (r *runner) run() outcome {
 			return ended(interrupted{asked})
 		case !goesOn:
 			return o
+		}
+		if o.kind == missed {
+			r.mu.Lock()
+			r.missed = o.err
+			r.mu.Unlock()
 		}
 		r.log.Info("will stand again", "in", delay, "because", o.reason())
 		r.manager.tell("STATUS=Stands again in %v: %s", delay, o.reason())
@@ -195,11 +208,9 @@ func (r *runner) outcome() *outcome {
 func (r *runner) attend(over <-chan outcome) outcome {
 	pulse, stop := r.manager.pulse()
 	defer stop()
-	var patience <-chan time.Time
-	if r.wait > 0 {
-		timer := time.NewTimer(time.Until(r.patience))
-		defer timer.Stop()
-		patience = timer.C
+	var impatient <-chan struct{}
+	if r.patience != nil {
+		impatient = r.patience.over
 	}
 	var leaving error
 	var limit <-chan time.Time
@@ -210,7 +221,8 @@ func (r *runner) attend(over <-chan outcome) outcome {
 			return o
 		case s := <-r.signals:
 			cause = r.onSignal(s)
-		case <-patience:
+		case <-impatient:
+			impatient = nil
 			cause = r.onPatience()
 		case <-pulse:
 			r.manager.tell("WATCHDOG=1")
@@ -242,6 +254,7 @@ func (r *runner) onPatience() error {
 	if r.led || r.starting {
 		return nil
 	}
-	r.leave(errNeverLed)
-	return errNeverLed
+	why := r.patience.because(r.status(), r.missed)
+	r.leave(why)
+	return why
 }

@@ -176,7 +176,7 @@ func TestRunHoldsForSuccessAlone(t *testing.T) {
 	}
 }
 
-// A runner that has not led within --wait gives its ballot back. If it has led once, it waits for ever.
+// A runner that gives up gives its ballot back. If it has led once, it waits for ever.
 func TestRunPatience(t *testing.T) {
 	virtual(t, func(w *world) {
 		rival := w.rival()
@@ -280,7 +280,9 @@ func TestRunStandsAgainUntilTheCommandIsStarted(t *testing.T) {
 		w.at(30*time.Second - 1)
 		require.Empty(w, over)
 		w.at(30 * time.Second)
-		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+		o := <-over
+		require.Equal(w, [2]int{int(final), exitUnavailable}, [2]int{int(o.kind), o.code})
+		require.ErrorIs(w, o.err, guard.ErrLate)
 		require.Empty(w, w.ballots())
 	})
 	for name, refusal := range map[string]error{"started": nil, "late": late, "no such command": &guard.ExecError{Command: "x", Err: syscall.ENOENT}} {
@@ -292,7 +294,9 @@ func TestRunStandsAgainUntilTheCommandIsStarted(t *testing.T) {
 				require.Empty(w, over)
 				w.at(2 * time.Second)
 				if name == "late" {
-					require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+					o := <-over
+					require.Equal(w, exitUnavailable, o.code)
+					require.ErrorIs(w, o.err, guard.ErrLate)
 					return
 				}
 				w.at(time.Minute)

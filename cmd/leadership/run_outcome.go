@@ -35,8 +35,11 @@ type outcome struct {
 
 // broken is the outcome of a permanent error.
 func broken(err error) outcome {
-	if errors.Is(err, store.ErrInvalid) {
+	switch {
+	case errors.Is(err, store.ErrInvalid):
 		return outcome{final, exitUsage, err}
+	case errors.Is(err, store.ErrDenied):
+		return outcome{final, exitDenied, &failure{exitDenied, err, adviceDenied}}
 	}
 	return outcome{final, exitFailed, err}
 }
@@ -44,9 +47,12 @@ func broken(err error) outcome {
 // ended is the outcome of a turn that has been left before the command was started.
 func ended(cause error) outcome {
 	var sig interrupted
+	var why *failure
 	switch {
 	case errors.As(cause, &sig):
 		return outcome{final, exitSignal + int(sig.signal), nil}
+	case errors.As(cause, &why):
+		return outcome{final, why.code, why}
 	case errors.Is(cause, errNeverLed):
 		return outcome{final, exitNeverLed, cause}
 	}

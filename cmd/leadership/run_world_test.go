@@ -20,6 +20,7 @@ import (
 const (
 	testTTL   = 12 * time.Second
 	testLease = 8 * time.Second // TTL less a grace of a third
+	testBound = testTTL + time.Second
 )
 
 // world is a service in virtual time, and a runner whose commands are fakes.
@@ -48,7 +49,7 @@ func virtual(t *testing.T, test func(w *world)) {
 		w := &world{T: t, service: memory.NewService(), signals: make(chan os.Signal, 1), began: time.Now()}
 		w.store, w.observer = w.open(), w.open()
 		w.runner = &runner{
-			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals,
+			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals, bound: testBound,
 			log: slog.New(slog.DiscardHandler), store: w.store,
 		}
 		test(w)

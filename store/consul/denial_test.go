@@ -49,7 +49,7 @@ func TestWhatIsADenial(t *testing.T) {
 func TestDenialsPass(t *testing.T) {
 	t.Parallel()
 	denial := answer(http.StatusForbidden, "Permission denied: token with AccessorID '1b2c' lacks permission 'key:write' on \"x\"")
-	for _, part := range []string{"check/update", "session/info", "/v1/txn", "/v1/kv/", "session/renew"} {
+	for _, part := range []string{"check/update", "/v1/txn", "/v1/kv/", "session/renew"} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
 			meter := stall.Watch(t)

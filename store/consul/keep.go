@@ -22,8 +22,8 @@ import (
 // alone proves little: a server answers it from memory, without asking the other servers, even if it does not lead any
 // more, or if the timer has run out and the session is about to end. Therefore
 //
-//   - a renewal counts once a consistent read that was sent with the renewal has found the session: the server that leads
-//     had the session when the lease began;
+//   - a renewal counts once a consistent read that was sent with the renewal has found the newest ballot of the session, or
+//     the session if it has no ballots: the server that leads had the session, and all its ballots, when the lease began;
 //   - a renewal counts only if the answer came within T of when the last renewal that counted was sent. Since timers run
 //     for 2T, no timer can have run out before. Later than that the session is given up, and destroyed.
 //
@@ -161,11 +161,21 @@ func (d *driver) pass(ctx context.Context, check string) error {
 	return err
 }
 
-// prove finds out whether the session stands.
+// prove finds out whether the session stands. It reads the newest ballot, which shows more: the service has not gone back to
+// a state from before that ballot, as it does by a restore. Then another leads, though the session goes on.
 func (d *driver) prove(ctx context.Context, id string) error {
-	info, meta, err := d.client.Session().Info(id, d.client.Consistent(ctx))
-	if err = agent.FromAgent(meta, err); err == nil && info == nil {
-		return errEnded
+	key, stands, err := d.watches.Newest(agent.Confirming(ctx), func(key string) bool { of, _ := owner(key); return of == id })
+	if err != nil || stands {
+		return err
 	}
-	return err
+	info, meta, err := d.client.Session().Info(id, d.client.Consistent(ctx))
+	switch err = agent.FromAgent(meta, err); {
+	case err != nil:
+		return err
+	case info == nil:
+		return errEnded
+	case key != "": // its watch has been told
+		return fmt.Errorf("%w: the ballot %q has gone: it was deleted, or the service was restored", store.ErrUnavailable, key)
+	}
+	return nil
 }

@@ -247,3 +247,52 @@ func TestConnectionChanges(t *testing.T) {
 		})
 	}
 }
+
+// The service goes back to a state that has the session and lacks its newest ballot: the session is renewed, and the first
+// confirmation proves nothing. It tells the watch of that ballot, which has heard nothing. Later ones prove that the older
+// ballot stands.
+func TestConfirmationNeedsTheNewestBallot(t *testing.T) {
+	const id = "01234567-89ab-cdef-0123-456789abcdef"
+	older, newer := "leadership/a/_ballots/"+id+"-1", "leadership/b/_ballots/"+id+"-2"
+	var restored, infos atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "9")
+		key, ofKey := strings.CutPrefix(r.URL.Path, "/v1/kv/")
+		switch {
+		case r.URL.Query().Has("index"):
+			<-r.Context().Done()
+		case key == newer && restored.Load() > 0:
+			restored.Add(1)
+			w.WriteHeader(http.StatusNotFound)
+		case ofKey:
+			created := map[string]int{older: 4, newer: 8}[key]
+			_, _ = fmt.Fprintf(w, `[{"Key":%q,"Session":%q,"CreateIndex":%d,"ModifyIndex":%d}]`, key, id, created, created)
+		default:
+			if strings.Contains(r.URL.Path, "session/info") {
+				infos.Add(1)
+			}
+			_, _ = w.Write([]byte(strings.ReplaceAll(answerTo(r), `"id"`, `"`+id+`"`)))
+		}
+	}, func(t *testing.T, d *driver) {
+		opened, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		s := opened.(*session)
+		told := map[string]engine.State{}
+		for _, key := range []string{older, newer} {
+			_, err := d.WatchEntry(t.Context(), key, func(n engine.News) { told[key] = *n.State })
+			require.NoError(t, err)
+		}
+		_, err = s.confirm(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, infos.Load(), "the ballot shows that the session stands")
+		restored.Store(1)
+		_, err = s.confirm(t.Context())
+		require.ErrorContains(t, err, newer)
+		require.EqualValues(t, 1, infos.Load(), "it asks whether the session has ended")
+		require.EqualValues(t, 4, told[older].Token)
+		require.Zero(t, told[newer].Token)
+		_, err = s.confirm(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, restored.Load(), "what has gone is read once")
+	})
+}

@@ -82,7 +82,7 @@ func TestOddAnswers(t *testing.T) {
 	}{
 		"pass the check":    {parts: []string{"PUT", "check/update"}},
 		"renew the session": {parts: []string{"PUT", "session/renew"}, some: rarely},
-		"prove the session": {parts: []string{"GET", "session/info", "consistent"}, indexed: true},
+		"prove the session": {parts: []string{"GET", "/v1/kv/", "_ballots/", "consistent"}, indexed: true},
 		"look":              {parts: []string{"PUT", "/v1/txn", "check-index"}, some: rarely, act: readLeader},
 		"watch the ballot":  {parts: []string{"GET", "/v1/kv/", "_ballots/", "index="}, indexed: true, some: rarely},
 		"read the leader":   {parts: []string{"GET", "/v1/kv/", "consistent"}, indexed: true, act: readLeader},

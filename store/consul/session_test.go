@@ -109,13 +109,15 @@ func TestSessionEndsEarly(t *testing.T) {
 			election := newElection()
 			tp := newTap(t)
 			var unanswered atomic.Bool
-			tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-				if unanswered.Load() {
-					hang(tp, w, r, body)
-				} else {
-					tp.forward(w, r, body)
-				}
-			}, "session/info")
+			for _, parts := range [][]string{{"session/info"}, {"_ballots/", "consistent"}} {
+				tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+					if unanswered.Load() {
+						hang(tp, w, r, body)
+					} else {
+						tp.forward(w, r, body)
+					}
+				}, parts...)
+			}
 			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
 			leader, second := castFirst(t, st, election, "leader"), cast(t, st, newElection(), "another election")
 			acknowledge(t, leader, "leader")

@@ -21,6 +21,32 @@ func (all *Watcher) Confirm(ctx context.Context) (asked bool, err error) {
 	return len(list) > 0, all.verify(agent.Confirming(ctx), list)
 }
 
+// Newest reads the newest of the watched keys that stand, never come again, and that is accepts. It tells what it has found,
+// and reports whether the key still stands. It returns no key if there is none.
+func (all *Watcher) Newest(ctx context.Context, is func(key string) bool) (key string, stands bool, err error) {
+	all.mu.Lock()
+	list := all.those(func(w *watch) bool {
+		return w.once && len(w.users) > 0 && all.stands(w.key, w.state) && is(w.key)
+	})
+	var newest seen
+	for _, w := range list {
+		if newest.watch == nil || w.state.Create > newest.state.Create {
+			newest = w.seen()
+		}
+	}
+	all.mu.Unlock()
+	if newest.watch == nil {
+		return "", false, nil
+	}
+	sent := time.Now()
+	read, err := all.client.Get(ctx, newest.key)
+	if err != nil {
+		return newest.key, false, err
+	}
+	newest.note(agent.Read{Entry: read.Entry, Index: read.Modify}, sent)
+	return newest.key, all.stands(newest.key, read.Entry), nil
+}
+
 // those returns the watches for which is returns true. The caller holds mu.
 func (all *Watcher) those(is func(*watch) bool) (list []*watch) {
 	for _, w := range all.byKey {
@@ -38,6 +64,9 @@ type seen struct {
 	state   agent.Read
 }
 
+// seen returns the watch as it is. The caller holds mu.
+func (w *watch) seen() seen { return seen{w, w.version, agent.Read{Entry: w.state, Index: w.index}} }
+
 // verify finds out which of the watches are out of date, and reads those anew. A watch that is up to date costs no
 // more than its name. If the token may not read one of the keys, those beside it are not verified either.
 func (all *Watcher) verify(ctx context.Context, list []*watch) error {
@@ -54,7 +83,7 @@ func (all *Watcher) verifyBatch(ctx context.Context, list []*watch) error {
 	var checks api.KVTxnOps
 	all.mu.Lock()
 	for _, w := range list {
-		states = append(states, seen{w, w.version, agent.Read{Entry: w.state, Index: w.index}})
+		states = append(states, w.seen())
 		check := getOrEmpty(w.key) // the check that a key is absent asks for more permission
 		if w.state.Exists {
 			check = &api.KVTxnOp{Verb: api.KVCheckIndex, Key: w.key, Index: w.state.Modify}

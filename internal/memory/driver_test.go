@@ -114,6 +114,9 @@ func TestFlawedDrivers(t *testing.T) {
 		"does not count its connections":                 "connections-are-counted",
 		"expires what was renewed":                       "marks-of-sessions",
 		"expires nothing":                                "marks-of-sessions",
+		"proves the age of any mark":                     "marks-of-sessions",
+		"proves what is shorter":                         "marks-of-sessions",
+		"proves nothing":                                 "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {

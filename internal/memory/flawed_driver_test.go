@@ -371,7 +371,7 @@ func driverOf(d engine.Driver) *driver {
 	return d.(peersDriver).driver
 }
 
-// flawedPeers is one that expires a session whatever its mark is, or never.
+// flawedPeers is one that expires a session whatever its mark is, or never, and so with what it proves.
 type flawedPeers struct {
 	*flawed
 	engine.Peers
@@ -386,8 +386,32 @@ func (f flawedPeers) Expire(ctx context.Context, session, mark string) error {
 		return nil
 	case f.flaw == "expires nothing":
 		return errMark
+	case f.flaw != "expires what was renewed":
+		return f.Peers.Expire(ctx, session, mark)
 	}
 	return f.Peers.Expire(ctx, session, p.Mark)
+}
+
+func (f flawedPeers) Prove(ctx context.Context, session, mark string, age time.Duration) error {
+	p, err := f.Peer(ctx, session)
+	switch {
+	case err != nil:
+		return err
+	case f.flaw == "proves nothing":
+		return nil
+	case f.flaw == "proves the age of any mark":
+		mark = p.Mark
+	case f.flaw == "proves what is shorter":
+		d := f.Peers.(peersDriver)
+		d.service.mu.Lock()
+		defer d.service.mu.Unlock()
+		if mark == p.Mark {
+			sess := d.service.named(session)
+			sess.proved = proved{sess.mark, age}
+		}
+		return nil
+	}
+	return f.Peers.Prove(ctx, session, mark, age)
 }
 
 // spoil makes a driver flawed.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -25,7 +26,34 @@ func (d peersDriver) Peer(ctx context.Context, session string) (engine.Peer, err
 		if sess == nil {
 			return engine.Peer{}, engine.ErrOver
 		}
-		return engine.Peer{Mark: strconv.FormatUint(sess.mark, 10), TTL: byClock(sess.ttl, d.config.Clock)}, nil
+		p := engine.Peer{Mark: strconv.FormatUint(sess.mark, 10), TTL: byClock(sess.ttl, d.config.Clock)}
+		if sess.proved.mark == sess.mark {
+			p.Age = byClock(sess.proved.age, d.config.Clock)
+		}
+		return p, nil
+	})
+}
+
+// proved is for how long a session is proved to have had a mark. The processes measure that by their own clocks.
+type proved struct {
+	mark uint64
+	age  time.Duration
+}
+
+// Prove implements engine.Peers.
+func (d peersDriver) Prove(ctx context.Context, session, mark string, age time.Duration) error {
+	return write(ctx, d.faults, func() error {
+		d.service.mu.Lock()
+		defer d.service.mu.Unlock()
+		sess := d.service.named(session)
+		switch {
+		case sess == nil || strconv.FormatUint(sess.mark, 10) != mark:
+			return nil
+		case sess.proved.mark != sess.mark:
+			sess.proved = proved{mark: sess.mark}
+		}
+		sess.proved.age = max(sess.proved.age, time.Duration(float64(age)*cmp.Or(d.config.Clock, 1)))
+		return nil
 	})
 }
 

@@ -55,6 +55,7 @@ type session struct {
 	expiry  *time.Timer   // nil if the peers expire it
 	keeps   time.Duration // for how long the service keeps it after the last renewal, by its clock
 	mark    uint64        // the index of the last renewal
+	proved  proved        // by peers, of a mark
 	touched time.Time
 	entries []*entry
 	void    [engine.Slots]uint64 // the last turn of each slot that is void

@@ -20,22 +20,23 @@ type Peers interface {
 	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable that Answered marks: it has another mark
 	// by now.
 	Expire(ctx context.Context, session, mark string) error
+	// Prove notes that a session has had this mark for the time age, if it still has the mark: see [Silence]. The longest
+	// counts. The engine ignores the error.
+	Prove(ctx context.Context, session, mark string, age time.Duration) error
 }
 
 // Peer is a session of another process.
 type Peer struct {
 	Mark string        // another one after each renewal, never an old one again
 	TTL  time.Duration // of that session
-	Age  time.Duration // for how long the session is proved to have had this mark; 0 if that is not known
+	Age  time.Duration // for how long the session is proved to have had this mark, by Prove or otherwise; 0 if that is not known
 }
 
 // detector finds out that a session is not renewed any more, and expires it. There is one for each session that holds
 // the nearest entry ahead of a ballot, and it lives as long as there is such a ballot.
 //
-// The holder of a session sent the request that made a mark before the answer came that told of the mark. So once the mark
-// has stood for the session's TTL since that answer, the holder's lease has ended, and the service ends the session if the
-// mark is still the same. The time is that of the monotonic clock alone. While this machine is suspended that clock stands
-// still, and the session is expired later. A wall clock that was set does not count.
+// [Silence] is the rule. While this machine is suspended its monotonic clock stands still, and the session is expired
+// later. A wall clock that was set does not count.
 type detector struct {
 	engine  *Engine
 	session string
@@ -43,8 +44,7 @@ type detector struct {
 	cancel  context.CancelFunc
 	ballots map[*ballot]struct{} // guarded by the engine's mu
 
-	mark  string    // only the goroutine uses it, as also since
-	since time.Time // since when the session has the mark, at the latest; zero before the first answer
+	silence Silence // only the goroutine uses it
 }
 
 // detect makes a detector look after a session for a ballot, in place of the session so far. An empty session means that
@@ -105,18 +105,30 @@ func (d *detector) look() (next time.Duration, over bool, err error) {
 	if err != nil {
 		return next, errors.Is(err, ErrOver), err
 	}
-	now := time.Now() // after the answer
-	if d.since.IsZero() || p.Mark != d.mark {
-		d.mark, d.since = p.Mark, now
+	d.silence.Note(p.Mark, p.TTL-p.Age, time.Now()) // after the answer
+	if d.silence.Left(time.Now()) > 0 {
+		d.prove(p)
 	}
-	if proved := now.Add(-p.Age); proved.Before(d.since) {
-		d.since = proved
-	}
-	if left := p.TTL - now.Sub(d.since); left > 0 {
+	if left := d.silence.Left(time.Now()); left > 0 {
 		return min(left, max(p.TTL/4, time.Millisecond)), false, nil
 	}
-	err = d.engine.gate.send(d.ctx, leads, func() error { return d.engine.peers.Expire(d.ctx, d.session, d.mark) })
+	err = d.engine.gate.send(d.ctx, leads, func() error { return d.engine.peers.Expire(d.ctx, d.session, p.Mark) })
 	return next, err == nil || errors.Is(err, ErrOver), err
+}
+
+// prove writes for how long the mark has stood, for processes that come later. A request without an answer does not hold
+// up the end of the session.
+func (d *detector) prove(p Peer) {
+	left, ok := d.silence.Unproved(time.Now(), p.TTL/8)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, left)
+	defer cancel()
+	err := d.engine.gate.send(ctx, leads, func() error { return d.engine.peers.Prove(ctx, d.session, p.Mark, p.TTL-left) })
+	if err == nil {
+		d.silence.Proved(p.Mark, left)
+	}
 }
 
 // over makes the ballots read anew what the session held.

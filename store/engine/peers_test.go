@@ -10,7 +10,12 @@ import (
 )
 
 // scriptedPeers is a scripted driver of a service that ends no session.
-type scriptedPeers struct{ *scripted }
+type scriptedPeers struct {
+	*scripted
+	proofs *[]proof
+	hang   bool
+	fails  error
+}
 
 func (s scriptedPeers) Peer(ctx context.Context, session string) (Peer, error) {
 	a := s.ask(ctx, &request{op: "Peer", key: session})
@@ -19,6 +24,22 @@ func (s scriptedPeers) Peer(ctx context.Context, session string) (Peer, error) {
 
 func (s scriptedPeers) Expire(ctx context.Context, session, mark string) error {
 	return s.ask(ctx, &request{op: "Expire", key: session, value: mark}).err
+}
+
+// Prove is answered at once, unless a test hangs it.
+func (s scriptedPeers) Prove(ctx context.Context, session, mark string, age time.Duration) error {
+	*s.proofs = append(*s.proofs, proof{session, mark, age})
+	if s.hang {
+		<-ctx.Done()
+		return errLater
+	}
+	return s.fails
+}
+
+// proof is what Prove was called with.
+type proof struct {
+	session, mark string
+	age           time.Duration
 }
 
 const peerTTL = 8 * time.Second
@@ -30,7 +51,7 @@ func peers(t *testing.T, test func(t *testing.T, s *scene, b *ballot, prev, peer
 	t.Helper()
 	play(t, Settings{Pace: time.Hour}, func(t *testing.T, s *scene) {
 		s.Engine.settings.Pace = pace // but nothing is resynced
-		s.Engine.peers = scriptedPeers{s.scripted}
+		s.Engine.peers = scriptedPeers{scripted: s.scripted, proofs: new([]proof)}
 		b := s.cast(7, behind)
 		prev := s.find("Entry").shows(other)
 		s.find("Entry").shows(State{Token: 7, Session: s.scripted.session.ID()})
@@ -107,6 +128,46 @@ func TestAgeOfAMark(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		s.find("Peer").answer(marked("2"))
 		require.Zero(t, s.count("Expire"), "renewed")
+	})
+}
+
+// TestProofs: what a detector has seen is written for those that come later, once for each quarter of the TTL that the mark
+// has stood. A request that fails or hangs holds nothing up.
+func TestProofs(t *testing.T) {
+	for name, change := range map[string]func(*scriptedPeers){
+		"noted": func(*scriptedPeers) {},
+		"fails": func(p *scriptedPeers) { p.fails = errLater },
+		"hangs": func(p *scriptedPeers) { p.hang = true },
+	} {
+		peers(t, func(t *testing.T, s *scene, _ *ballot, _, peer *request) {
+			p := s.Engine.peers.(scriptedPeers)
+			change(&p)
+			s.Engine.peers = p // nothing has been proved yet
+			peer.answer(marked("1"))
+			time.Sleep(peerTTL / 4)
+			s.find("Peer").answer(marked("2"))
+			require.Empty(t, *p.proofs, "it is renewed")
+			for range 4 {
+				time.Sleep(peerTTL / 4)
+				if s.count("Peer") > 0 { // none while the request hangs
+					s.find("Peer").answer(marked("2"))
+				}
+			}
+			require.Equal(t, 1, s.count("Expire"), name)
+			if name == "noted" {
+				require.Equal(t, []proof{
+					{other.Session, "2", peerTTL / 4}, {other.Session, "2", peerTTL / 2}, {other.Session, "2", peerTTL * 3 / 4},
+				}, *p.proofs)
+			}
+		})
+	}
+	peers(t, func(t *testing.T, s *scene, _ *ballot, _, peer *request) {
+		proofs := s.Engine.peers.(scriptedPeers).proofs
+		known := answer{peer: Peer{Mark: "1", TTL: peerTTL, Age: peerTTL / 2}}
+		peer.answer(known)
+		time.Sleep(peerTTL / 4)
+		s.find("Peer").answer(known)
+		require.Equal(t, []proof{{other.Session, "1", peerTTL * 3 / 4}}, *proofs, "what others have proved counts")
 	})
 }
 
@@ -196,7 +257,7 @@ func TestDetectorFollowsTheNearest(t *testing.T) {
 // TestOwnSessionIsNotLookedAfter, nor any if the service does that.
 func TestOwnSessionIsNotLookedAfter(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.Engine.peers = scriptedPeers{s.scripted}
+		s.Engine.peers = scriptedPeers{scripted: s.scripted, proofs: new([]proof)}
 		s.cast(7, behind)
 		s.find("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 		s.find("Entry").shows(State{Token: 7, Session: s.scripted.session.ID()})

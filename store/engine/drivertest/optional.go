@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -48,7 +49,7 @@ var optional = []Case{
 	{
 		Name: "marks-of-sessions",
 		Invariant: "a session has another mark after each renewal, and never an old one again; Expire ends it only while it has " +
-			"the mark, with all its entries, and Peer says ErrOver from then on",
+			"the mark, with all its entries, and Peer says ErrOver from then on; what Prove notes is shown with the same mark alone, the longest",
 		check: func(e *env) {
 			a, b, c := e.process(), e.driver(), e.driver()
 			peers, ok := c.(engine.Peers)
@@ -71,14 +72,27 @@ var optional = []Case{
 				seen := store.Now()
 				e.until("the session is renewed", func() bool { return a.renewedSince(seen) })
 				e.check(peer(a.Session) != old, "the mark %q is that of two renewals", old)
-				err := peers.Expire(e.ctx, a.ID(), old)
+				e.ok(peers.Prove(e.ctx, a.ID(), old, e.h.TTL/2), "prove the age of an old mark")
+				now, err := peers.Peer(e.ctx, a.ID())
+				e.check(err == nil && now.Age < e.h.TTL/2, "the age of an old mark counts: %+v, %v", now, err)
+				err = peers.Expire(e.ctx, a.ID(), old)
 				e.check(errors.Is(err, store.ErrUnavailable), "a session that has another mark was expired: %v", err)
 				e.ballots(c, entry.Token)
 			}
 			e.remove(a, entry)
 			left, _ := e.open(b) // and not renewed
 			entry = e.enter(left)
-			e.ok(peers.Expire(e.ctx, left.ID(), peer(left)), "expire a session")
+			mark := peer(left)
+			for _, p := range []struct {
+				mark     string
+				age, sum time.Duration
+			}{{"another", e.h.TTL / 2, 0}, {mark, e.h.TTL / 2, e.h.TTL / 2}, {mark, e.h.TTL / 4, e.h.TTL / 2}} {
+				e.ok(peers.Prove(e.ctx, left.ID(), p.mark, p.age), "prove the age of a mark")
+				now, err := peers.Peer(e.ctx, left.ID())
+				e.ok(err, "ask for a session")
+				e.check(now.Age >= p.sum && now.Age < p.sum+e.h.TTL/4, "the mark is proved to be %v old, and not %v", now.Age, p.sum)
+			}
+			e.ok(peers.Expire(e.ctx, left.ID(), mark), "expire a session")
 			e.ended(left)
 			e.gone(c, entry.Key)
 			e.ballots(c)

@@ -25,6 +25,7 @@ type ballot struct {
 	asked chan struct{} // closed when an operator has asked it to resign
 	back  chan struct{} // closed when its owner has begun to withdraw it
 	gone  chan struct{} // closed when neither the entry nor an acknowledgement stands, or ever will
+	stuck chan struct{} // closed when the service has refused to remove the entry
 	bell  chan struct{} // has room for one: there is something for the goroutine to look at
 
 	denied  denials         // only the goroutine uses it, as also retries and detects
@@ -43,7 +44,7 @@ type ballot struct {
 func newBallot(c *claim, entry Entry, doubt bool) *ballot {
 	b := &ballot{engine: c.session.engine, session: c.session, claim: c, entry: entry, doubt: doubt, overtaken: func() {}}
 	b.first, b.asked, b.back, b.gone = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	b.bell = make(chan struct{}, 1)
+	b.stuck, b.bell = make(chan struct{}), make(chan struct{}, 1)
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	return b
 }
@@ -251,6 +252,7 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 		defer done()
 		select {
 		case <-b.gone:
+		case <-b.stuck:
 		case <-b.session.ctx.Done():
 		case <-call.Done():
 		}
@@ -316,11 +318,14 @@ func (b *ballot) remove(ctx context.Context) error {
 	return err
 }
 
-// note keeps why the entry might still be there.
-func (b *ballot) note(err error) {
+// note keeps why the entry might still be there, and whether the service has refused to remove it.
+func (b *ballot) note(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.trouble = err
+	if refused && !closed(b.stuck) {
+		close(b.stuck)
+	}
 }
 
 // removal is what is removed. It is made when the ballot is lost: nothing is acknowledged any more.

@@ -149,5 +149,5 @@ func (c *claim) leave(slot *slot, doubt bool) {
 func (c *claim) void() {
 	c.remove(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
 		return c.session.driver.Void(ctx, c.election, c.nonce)
-	}, func(error) {})
+	}, func(error, bool) {})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -20,6 +19,7 @@ type claim struct {
 	nonce    Nonce
 	ballot   *ballot // guarded by the engine's mu, as is doubt; nil: there is none, or not yet
 	doubt    bool    // a request for the entry had no answer
+	refused  bool    // guarded by the engine's mu: the service refuses to remove the entry
 }
 
 // queue is what a session knows of an election in which it has cast a ballot.
@@ -27,6 +27,8 @@ type queue struct {
 	election  string
 	claims    int           // that are not settled
 	doubts    int           // how many of them are in doubt
+	refusals  int           // how many of them can't be removed
+	refusal   error         // why, or nil: nothing is cast then
 	turn      *list.Element // in the session's rota
 	unclaimed *list.Element // in the session's list, if claims is 0
 }
@@ -36,16 +38,21 @@ type queue struct {
 const mostDoubts = 3
 
 // newClaim waits until not too much is in doubt in the election, and then for a slot. Those who wait for a slot get one in
-// the order in which they came. errAgain: the session is over, or too much is in doubt by then.
+// the order in which they came. errAgain: the session is over, too much is in doubt by
+// then, or a removal was refused.
 func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot, error) {
 	e := s.engine
 	for {
 		e.mu.Lock()
 		doubts, changed := 0, s.changed
+		var refusal error
 		if q := s.queues[election]; q != nil {
-			doubts = q.doubts
+			doubts, refusal = q.doubts, q.refusal
 		}
 		e.mu.Unlock()
+		if refusal != nil {
+			return nil, nil, refusal
+		}
 		if doubts <= mostDoubts {
 			break
 		}
@@ -70,13 +77,14 @@ func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot,
 	}
 }
 
-// claim makes a claim with a new nonce, or returns nil if the session is over or too much is in doubt.
+// claim makes a claim with a new nonce, or returns nil if the session is over, too much is in doubt, or a removal was
+// refused.
 func (s *session) claim(election string, free *slot) *claim {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q := s.queue(election)
-	if s.over || q.doubts > mostDoubts {
+	if s.over || q.doubts > mostDoubts || q.refusal != nil {
 		return nil
 	}
 	s.claimed(q)
@@ -101,6 +109,7 @@ func (c *claim) settle() {
 	s := c.session
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
+	c.passed()
 	delete(s.claims, c.nonce.Name)
 	s.settled(s.queues[c.election])
 }
@@ -124,11 +133,13 @@ func (c *claim) doubts(doubt bool) {
 }
 
 // remove removes the entry, since those behind it would never lead: again and again, until the entry or the session is
-// gone. If the service refuses that for good, the session is given up, and takes the entry along. Each attempt is noted.
-func (c *claim) remove(what string, request func(context.Context) error, note func(error)) {
+// gone. note is told why an attempt failed, and whether the service has refused it: see refuse.
+func (c *claim) remove(what string, request func(context.Context) error, note func(err error, refused bool)) {
 	s := c.session
 	var denied denials
-	for wait := (adapter.Retries{}); s.ctx.Err() == nil; wait.Pause(s.ctx) {
+	var again reminder
+	wait := adapter.Retries{}
+	for s.ctx.Err() == nil {
 		err := s.engine.gate.send(s.ctx, plain, func() error { return request(s.ctx) })
 		switch {
 		case err == nil:
@@ -143,14 +154,14 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 		if errors.Is(err, store.ErrUnknownOutcome) {
 			c.doubts(true) // until it is settled: that a later request was not sent says nothing of this one
 		}
-		note(err)
-		if adapter.Uncertain(err) || denied.bears(err, s.engine.settings.DenialTimeout) {
+		borne := denied.bears(err, s.engine.settings.DenialTimeout)
+		if adapter.Uncertain(err) || borne {
+			note(err, false)
+			wait.Pause(s.ctx)
 			continue
 		}
-		if s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) { // in words: the other ballots were not refused
-			s.engine.program.log(slog.LevelWarn, "a ballot can't be removed, so the session ends",
-				"store", s.engine.settings.Name, "entry", what, "error", err)
-		}
-		return
+		note(err, true)
+		c.refuse(what, err, &again)
+		adapter.PauseFor(s.ctx, refusedPause)
 	}
 }

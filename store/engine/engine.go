@@ -44,8 +44,9 @@
 //
 // # What can't be explained
 //
-// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). So does a
-// removal that is refused for good. The engine has no other way to heal.
+// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). A
+// removal that is refused for good does so once no ballot of the session leads (refused.go). The engine has no other way
+// to heal.
 //
 // # An observation
 //

@@ -6,8 +6,9 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of what the engine tells a lifeline, each with the test that must fail then. TestMutants makes
-// them, if the package is built with the tag mutants. Package mutate, in tools, changes the rest of the engine.
+// mistakes are changes of what the engine tells a lifeline, and of what it does about a removal that is refused, each with
+// the test that must fail then. TestMutants makes them, if the package is built with the tag mutants. Package mutate, in
+// tools, changes the rest of the engine.
 var mistakes = []mutants.Mutant{
 	{"a session whose end has failed is not dropped", "session.go",
 		"defer s.handBack()", "defer func() {\n\t\tif _, left := s.state(); left == nil {\n\t\t\ts.handBack()\n\t\t}\n\t}()",
@@ -17,6 +18,16 @@ var mistakes = []mutants.Mutant{
 	{"a session is dropped while the leader's work winds down", "session.go",
 		"s.engine.keeper.Go(func() { s.await(work); s.end() })", "s.handBack()\n\ts.engine.keeper.Go(func() { s.await(work); s.end() })",
 		"TestLifelineKnowsAllSessions"},
+	{"a removal that is refused ends the terms of its session", "refused.go",
+		"if tooMany || !s.leads() {", "if true || tooMany {", "TestRefusedRemovalCostsNoTerm"},
+	{"a removal that is refused blocks the queue for good", "refused.go",
+		"if tooMany || !s.leads() {", "if tooMany {", "TestRefusedRemovalCostsNoTerm"},
+	{"a ballot that is being removed is not needed", "refused.go",
+		"!closed(b.gone) && !closed(b.stuck)", "!closed(b.back)", "TestRefusedRemovalWhileALeaderResigns"},
+	{"ballots that can't be removed pile up", "claim.go",
+		"if refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
+	{"orphans that can't be removed take all slots", "refused.go",
+		"tooMany := s.stuck > mostRefused", "tooMany := false", "TestRefusedVoidCostsNoTerm"},
 	{"a lifeline gives no file for the session", "optional.go",
 		"return line.File()", "return nil, nil", "TestLifelineGivesTheSessionFile"},
 }

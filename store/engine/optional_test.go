@@ -72,7 +72,7 @@ func TestDenialThatPassesCostsNoBallot(t *testing.T) {
 func TestDenialThatPassesCostsNoSession(t *testing.T) {
 	play(t, Settings{DenialTimeout: time.Second}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
-		other, _ := s.leading(2)
+		other, _, _ := s.waitingBehind(behind)
 		c := s.withdraw(t.Context(), b)
 		s.next("Remove").fail(store.ErrDenied)
 		time.Sleep(900 * time.Millisecond)

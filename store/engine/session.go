@@ -44,6 +44,7 @@ type session struct {
 	queues    map[string]*queue // by election: those in which it has cast
 	unclaimed list.List         // of *queue: those without a claim, first that whose last claim was settled first
 	changed   chan struct{}     // closed and replaced when fewer claims are in doubt
+	stuck     int               // how many slots are kept by orphans that can't be removed
 }
 
 // openSession returns the session, and waits for one if there is none.

@@ -62,7 +62,8 @@ type Config struct {
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
 
-	secure func() (*lifeline.Secure, error) // see adapter.Settings
+	dialer *adapter.Dialer // see adapter.Settings, as for secure
+	secure func() (*lifeline.Secure, error)
 }
 
 // ACL says who may use the nodes that a store creates.
@@ -91,7 +92,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
 		Logger: &c.Logger, Renewed: &c.Renewed, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
-		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Lifeline: &c.Lifeline, Secure: &c.secure,
+		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
 

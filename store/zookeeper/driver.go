@@ -35,6 +35,7 @@ type driver struct {
 	granted bool          // a server has granted a session
 	refused error         // why the ensemble's sessions can't be used; run has ended
 	trouble error         // why there is no connection
+	zxid    int64         // the highest that an earlier connection has told
 }
 
 func newDriver(config Config) (*driver, error) {

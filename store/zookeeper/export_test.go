@@ -8,6 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// ErrRestored is errRestored.
+var ErrRestored = errRestored
+
 // NewDriver returns a driver without a store.
 func NewDriver(config Config) (engine.Driver, error) { return newDriver(config) }
 

@@ -128,6 +128,9 @@ func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration
 	d, s := l.driver, l.session
 	valid, trip := d.config.TTL-d.config.Grace-age, answered.Sub(sent.Time())
 	d.set(func() {
+		if l.confirmed.IsZero() {
+			l.compare()
+		}
 		if l.confirmed.Before(sent.Time()) {
 			l.confirmed = sent.Time()
 		}

@@ -29,7 +29,7 @@ type ender struct {
 	secure  *tls.Config
 }
 
-// End implements lifeline.Ender. It asks all servers at once: one of them might be silent.
+// End implements lifeline.Ender. It asks all servers at once, at each address of their names: one of them might be silent.
 func (e ender) End(ctx context.Context, id string, password []byte) error {
 	number, err := strconv.ParseUint(id, 16, 64)
 	if err != nil || len(password) != passwordBytes {
@@ -38,13 +38,24 @@ func (e ender) End(ctx context.Context, id string, password []byte) error {
 	s := &session{id: int64(number), password: password}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, len(e.service.Servers))
-	for _, server := range e.service.Servers {
-		go func() { ended <- e.endAt(ctx, server, s) }()
-	}
+	type place struct{ server, address string }
+	var places []place
 	var errs []error
+	for _, server := range e.service.Servers {
+		addresses, err := adapter.SystemDialer().Addresses(ctx, server)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, address := range addresses {
+			places = append(places, place{server, address})
+		}
+	}
+	ended := make(chan error, len(places))
+	for _, p := range places {
+		go func() { ended <- e.endAt(ctx, p.server, p.address, s) }()
+	}
 	done := false
-	for range e.service.Servers {
+	for range places {
 		if err := <-ended; err == nil {
 			done = true
 			cancel()
@@ -58,9 +69,9 @@ func (e ender) End(ctx context.Context, id string, password []byte) error {
 	return errors.Join(errs...)
 }
 
-// endAt resumes the session at a server, and ends it there.
-func (e ender) endAt(ctx context.Context, server string, s *session) error {
-	plainConn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+// endAt resumes the session at an address of a server, and ends it there.
+func (e ender) endAt(ctx context.Context, server, address string, s *session) error {
+	plainConn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}

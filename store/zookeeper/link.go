@@ -104,6 +104,7 @@ func (d *driver) leave(l *link) (used bool) {
 	d.set(func() {
 		used = d.link == l
 		d.link = nil
+		d.zxid = max(d.zxid, l.wire.last.Load())
 		ends = l.session.ending || d.refused != nil || d.lifecycle.Background.Err() != nil
 	})
 	if !ends || l.wire.why() != nil {

@@ -82,10 +82,11 @@ func (d *driver) connect(address string, first bool) (*link, error) {
 	}
 	ctx, cancel := context.WithTimeout(d.lifecycle.Background, limit)
 	defer cancel()
-	conn, err := d.config.Dial(ctx, "tcp", address)
+	conn, err := d.config.dialer.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
+	d.config.dialer.Leave(address, conn.RemoteAddr()) // the next connection goes to another address of the name
 	if d.config.TLS != nil {
 		ctx, cancel := context.WithTimeout(d.lifecycle.Background, 2*d.limit())
 		defer cancel()

@@ -41,6 +41,7 @@ type scriptedServer struct {
 	grant func(dial int, asked int64) (id int64, answers bool) // nil for the default; an id of -1 too
 	code  func(dial int) int32                                 // the error of its confirmations; nil for none
 	mute  func(dial int, op int32) bool                        // whether it answers no more from this request on; nil for never
+	zxid  func(dial int) int64                                 // of its answers; nil for 1
 	skips int32                                                // requests that it does not answer
 	gone  int32                                                // requests whose node it says does not exist
 	user  string                                               // of the driver
@@ -130,6 +131,9 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 		answering <- func() {
 			time.Sleep(time.Until(due))
 			answer := reply(request, code)
+			if s.zxid != nil {
+				binary.BigEndian.PutUint64(answer[lengthBytes+4:], uint64(s.zxid(dial)))
+			}
 			if op == s.gone {
 				binary.BigEndian.PutUint32(answer[lengthBytes+12:], noNode)
 			}

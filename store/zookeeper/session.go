@@ -20,9 +20,9 @@ type session struct {
 	id       int64 // constant, as is password: the handshake that resumes the session has both
 	password []byte
 	lost     chan struct{} // closed when the driver learns that the session is over, or gives it up
-	left     error         // written before lost is closed: why it was given up; nil if it is known to be over
 
-	asked   time.Time          // guarded by the driver's mu, as are all to opened; since when handshakes have had no answer
+	left    error              // guarded by the driver's mu, as are all to ending: why it was given up; nil if it is known to be over
+	asked   time.Time          // since when handshakes have had no answer
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
@@ -64,8 +64,12 @@ func (s *session) over() (bool, error) {
 	return false, engine.ErrOver
 }
 
-// prove notes that the session stands. The caller holds the driver's mu.
+// prove notes that the session stands. Once the session has been given up, that proves nothing. The caller holds the
+// driver's mu.
 func (s *session) prove(p engine.Proof) {
+	if s.left != nil {
+		return
+	}
 	s.proof = p
 	if s.renewed != nil {
 		s.renewed(p)
@@ -88,7 +92,9 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}()
 	select {
 	case <-s.lost:
+		d.mu.Lock()
 		s.kept = s.left
+		d.mu.Unlock()
 	case <-ctx.Done():
 		s.kept = context.Cause(ctx)
 	}
@@ -115,8 +121,17 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 // holds mu.
 func (d *driver) lose(left error) {
 	if d.current != nil {
-		d.current.left = left
-		close(d.current.lost)
+		d.current.leave(left)
 		d.current = nil
+	}
+}
+
+// leave tells Keep that the session is over or, for the reason given, is given up. The caller holds the driver's mu.
+func (s *session) leave(why error) {
+	s.left = why
+	select {
+	case <-s.lost: // it has been given up before
+	default:
+		close(s.lost)
 	}
 }

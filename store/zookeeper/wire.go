@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // wire is a connection to a server as a client of the library sees it. The driver has made the handshake: the client's
@@ -18,15 +19,19 @@ import (
 //     (TestWireRefusesFramesThatNoServerSends);
 //   - a failed write shows as a failed read: the library might answer a request whose write has failed three times, and
 //     has room for two answers;
-//   - why the connection has ended is kept.
+//   - why the connection has ended is kept, and which zxids the server has told.
 //
 // One goroutine of the library's writes, and one reads.
 type wire struct {
 	net.Conn
 	in *bufio.Reader // of Conn
 
-	greeted bool // the client has written its connect request; used by Write alone
-	left    int  // bytes of the frame being read which are still to come; used by Read alone
+	greeted  bool // the client has written its connect request; used by Write alone
+	answered bool // the client has read the answer to the handshake; used by Read alone
+	left     int  // bytes of the frame being read which are still to come; used by Read alone
+
+	first atomic.Int64 // the zxid of the first answer to a request that has one; 0 before
+	last  atomic.Int64 // the highest zxid that was told
 
 	mu    sync.Mutex
 	ended error // guarded by mu: why; nil while the connection lasts
@@ -58,7 +63,9 @@ func (w *wire) frame(low, high int) (int, error) {
 // Read implements net.Conn. Read never reads beyond the end of a frame.
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.left == 0 {
-		w.left, err = w.frame(minFrame, maxFrame)
+		if w.left, err = w.frame(minFrame, maxFrame); err == nil {
+			err = w.noteZxid()
+		}
 	}
 	if err == nil {
 		n, err = w.in.Read(p[:min(len(p), w.left)])
@@ -68,6 +75,25 @@ func (w *wire) Read(p []byte) (n int, err error) {
 		w.end(err)
 	}
 	return n, err
+}
+
+// noteZxid notes the zxid in the header of the next frame. The answer to the handshake has none, and other answers might have
+// 0 or -1 instead. Requests have positive xids.
+func (w *wire) noteZxid() error {
+	if !w.answered {
+		w.answered = true
+		return nil
+	}
+	header, err := w.in.Peek(lengthBytes + minFrame)
+	if err != nil {
+		return err
+	}
+	xid, zxid := int32(binary.BigEndian.Uint32(header[lengthBytes:])), int64(binary.BigEndian.Uint64(header[lengthBytes+4:]))
+	w.last.Store(max(w.last.Load(), zxid))
+	if xid > 0 && zxid > 0 && w.first.Load() == 0 {
+		w.first.Store(zxid)
+	}
+	return nil
 }
 
 // Write implements net.Conn. Write never fails: a connection that can't be written is closed, which fails the reads.

@@ -21,6 +21,9 @@ FOR ?= 1h
 LIBRARY = GOWORK=off go
 STATICCHECK = go tool staticcheck
 
+# All tests are run, but by make quick: see internal/lab/whole.
+export LEADERSHIP_TESTS := all
+
 .PHONY: help setup demo quick test long mutants conformance check bench
 
 help: ## list the targets

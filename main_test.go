@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -63,9 +64,9 @@ func virtualRun(t *testing.T, name string, test func(w *world)) {
 	t.Run(name, func(t *testing.T) { virtual(t, test) })
 }
 
-// often returns how often a test repeats what depends on luck: ten times less with -short.
+// often returns how often a test repeats what depends on luck: ten times less if not all tests are run.
 func often(times int) int {
-	if testing.Short() {
+	if !whole.Tests() {
 		return times / 10
 	}
 	return times

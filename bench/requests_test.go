@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
 // TestRequestsPerChange checks what docs/backends.md says of the requests of a change and of an entry.
 func TestRequestsPerChange(t *testing.T) {
+	whole.Need(t)
 	for _, c := range []struct {
 		*service
 		change, entry float64
@@ -33,6 +35,7 @@ func TestRequestsPerChange(t *testing.T) {
 // TestBytesPerChange checks that neither a change nor an entry transfers the values of the 18 candidates that do nothing
 // in it. The value of the candidate that changes is sent and read a few times.
 func TestBytesPerChange(t *testing.T) {
+	whole.Need(t)
 	const value = 64 << 10
 	random := make([]byte, value) // Consul's answers are compressed
 	_, _ = rand.Read(random)

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"github.com/go-leadership/leadership/internal/lab/whole"
 )
 
 var (
@@ -49,7 +51,7 @@ func TestSimulation(t *testing.T) {
 				return
 			}
 			last := manySeeds.last
-			if testing.Short() {
+			if !whole.Tests() {
 				last = min(last, manySeeds.first+19)
 			}
 			workers := int64(runtime.GOMAXPROCS(0))

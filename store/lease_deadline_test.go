@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,7 +35,7 @@ func TestLeaseIsNotRenewedByNothing(t *testing.T) {
 // call may return that the lease has ended and a later one that the same span goes on.
 func TestLeaseRenewedAtItsDeadline(t *testing.T) {
 	least := 3000
-	if testing.Short() {
+	if !whole.Tests() {
 		least = 300
 	}
 	for name, over := range map[string]func(l *Lease, span Span) bool{

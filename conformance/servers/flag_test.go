@@ -17,6 +17,7 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -83,6 +84,7 @@ func (th *theirs) inACase(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
 // The suite runs against a cluster that others use.
 func TestFlagStore(t *testing.T) {
 	t.Parallel()
+	whole.Need(t)
 	th := newTheirs(t)
 	for _, c := range []struct {
 		name string
@@ -186,6 +188,7 @@ func TestFlagStoreRefused(t *testing.T) {
 // If the store can't be reached, the suite gives up in time. The error says why, and speaks of no keys that are left.
 func TestFlagStoreUnreachable(t *testing.T) {
 	t.Parallel()
+	whole.Need(t)
 	meter := stall.Watch(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

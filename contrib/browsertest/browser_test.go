@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -44,6 +45,7 @@ func TestMain(m *testing.M) {
 // browser returns the browser, which all tests share: each opens a tab.
 func browser(t *testing.T) context.Context {
 	t.Helper()
+	whole.Need(t)
 	chromium.once.Do(func() {
 		path, err := exec.LookPath("chromium")
 		if err != nil {

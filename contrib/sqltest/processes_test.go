@@ -13,15 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
 // The example: a leader that is stopped in its transaction, and continues after the other process has taken over and
 // written, is refused.
 func TestTwoProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("with -short no server is started")
-	}
+	whole.Need(t)
 	binary := filepath.Join(t.TempDir(), "example")
 	out, err := exec.Command("go", "build", "-o", binary, "./example").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -96,9 +95,7 @@ type report struct {
 }
 
 func newReport(t *testing.T, total string) *report {
-	if testing.Short() {
-		t.Skip("with -short no server is started")
-	}
+	whole.Need(t)
 	r := &report{databases[0].open(t), t.TempDir()}
 	script, err := os.ReadFile(nightlyReport)
 	require.NoError(t, err)

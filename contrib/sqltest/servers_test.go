@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/fence"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -60,8 +61,8 @@ func each(t *testing.T, test func(t *testing.T, d *scene)) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && d.waiting != "" {
-				t.Skip("with -short no server is started")
+			if d.waiting != "" {
+				whole.Need(t)
 			}
 			test(t, d.open(t))
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/examples/httpstore/server"
 	"github.com/go-leadership/leadership/internal/lab/harness"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
@@ -66,6 +67,7 @@ func start(t *testing.T) string {
 }
 
 func TestDriver(t *testing.T) {
+	whole.Need(t)
 	address := start(t)
 	drivertest.Run(t, drivertest.Harness{
 		TTL:  ttl,
@@ -96,6 +98,7 @@ func TestAnswerOfAGateway(t *testing.T) {
 
 // Another module calls conformance.Run, which runs the cases one by one.
 func TestConformance(t *testing.T) {
+	whole.Need(t)
 	h, err := conformance.URL("httpstore://"+start(t)+"/?ttl="+ttl.String(), "suite")
 	require.NoError(t, err)
 	h.Expiry = ttl + time.Second

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,6 +76,7 @@ func (b *balancer) config(t testing.TB, members []*member) string {
 // start starts HAProxy, and returns its address.
 func (b *balancer) start(t testing.TB, members []*member) (address string) {
 	t.Helper()
+	whole.Need(t)
 	program, err := exec.LookPath("haproxy")
 	program = cmp.Or(program, "/usr/sbin/haproxy") // which is in the PATH of root only
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func TestChaos(t *testing.T) {
 	if lasts >= time.Minute {
 		size = 20
 	}
-	if testing.Short() {
+	if !whole.Tests() {
 		lasts /= 4
 	}
 	t.Run("kill", func(t *testing.T) { newChaos(t, size, 30*time.Second, 0).run(lasts * 3 / 10) })

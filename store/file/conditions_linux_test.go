@@ -206,8 +206,12 @@ func partComesBack(t *testing.T, part string, moved bool) {
 	require.NoError(t, os.Rename(path, away))
 	leads("while it is away")
 	if moved {
-		require.NoError(t, os.Rename(path, away+"-too"))
-		require.NoError(t, os.Rename(away, path))
+		for i, err := 0, error(syscall.ENOTEMPTY); errors.Is(err, syscall.ENOTEMPTY); i++ { // a store has made the part again
+			require.NoError(t, os.Rename(path, fmt.Sprint(away, i)))
+			if err = os.Rename(away, path); !errors.Is(err, syscall.ENOTEMPTY) {
+				require.NoError(t, err)
+			}
+		}
 	} else {
 		out, err := exec.Command("cp", "-a", away+"/.", path).CombinedOutput()
 		if err != nil { // a store removes a ballot of no session as soon as it sees one

@@ -12,6 +12,7 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/faulty"
 	"github.com/go-leadership/leadership/internal/filefaults"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
@@ -22,7 +23,7 @@ import (
 var waiting = []string{"session-lasts", "session-stands-for-its-ttl", "proofs-count-from-the-request"}
 
 // TestDriver runs the cases in a directory as it is, in memory mostly, and on a line with delays in one that needs syncs.
-// With -short the latter and those that wait are left out.
+// The latter and those that wait are run only with all tests.
 func TestDriver(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"direct": 0, "on a line with delays": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestDriver(t *testing.T) {
 				return newDriverWith(config, kernel{}, durably)
 			}}
 			for _, c := range drivertest.Cases() {
-				if testing.Short() && (delay > 0 || slices.Contains(waiting, c.Name)) {
+				if !whole.Tests() && (delay > 0 || slices.Contains(waiting, c.Name)) {
 					continue
 				}
 				t.Run(c.Name, func(t *testing.T) {
@@ -89,9 +90,7 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 // TestConformance runs the suite. The cases that count requests or goroutines run first, one by one. The others wait most
 // of the time, and run beside each other.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for many TTLs: make test runs it")
-	}
+	whole.Need(t)
 	h := harness(t, 5*time.Second) // in which a busy machine renews many sessions
 	var together []conformance.Case
 	for _, c := range conformance.Cases() {

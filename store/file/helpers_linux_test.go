@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -41,12 +42,10 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// waits says that a test waits for several seconds: it runs beside others, and not with -short.
+// waits says that a test waits for several seconds: it runs beside others, and only with all tests.
 func waits(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it waits for several seconds: make test runs it")
-	}
+	whole.Need(t)
 	t.Parallel()
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -142,7 +143,7 @@ func (m *machine) fail(cut int, before given, most int, seen map[string]bool) {
 
 // subsets is how many states at most are all tried. If there are more, this many are drawn at random.
 func subsets() int {
-	if testing.Short() {
+	if !whole.Tests() {
 		return 32
 	}
 	return 128

@@ -21,6 +21,8 @@ const (
 	waiting = 2
 	// limit ends a package that hangs. It is no goal: a busy machine takes long.
 	limit = 20 * time.Minute
+	// allTests is the environment variable that package internal/lab/whole reads.
+	allTests = "LEADERSHIP_TESTS"
 	// shown is how many lines of a failed package's output are printed. The file has the others.
 	shown = 120
 )
@@ -80,15 +82,15 @@ func execute(ctx context.Context, out io.Writer, packages []*testPackage) []resu
 // execute runs one package's tests in the package's folder, as go test does.
 func (p *testPackage) execute(ctx context.Context) (result, []byte) {
 	args := []string{p.binary, "-test.paniconexit0", "-test.timeout=" + limit.String()}
-	if p.quick {
-		args = append(args, "-test.short")
-	}
 	if p.computes {
 		args = append([]string{"nice"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = append(environment(p.module), "PWD="+p.dir)
+	if !p.quick {
+		cmd.Env = append(cmd.Env, allTests+"=all")
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var log bytes.Buffer

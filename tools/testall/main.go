@@ -23,7 +23,7 @@ import (
 const logs = ".test"
 
 func main() {
-	quick := flag.Bool("quick", false, "only packages whose tests start no server, with -short and without the race detector")
+	quick := flag.Bool("quick", false, "only packages whose tests start no server, the short ones, and without the race detector")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, *quick, flag.Args())

@@ -138,7 +138,9 @@ func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 // environment is that of a module. The library is built as a program that imports it builds it, without go.work, and the other
 // modules take the library from this clone.
 func environment(module string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") })
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, allTests+"=")
+	})
 	if root, err := filepath.Abs("."); err == nil && root == module {
 		env = append(env, "GOWORK=off")
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // installed returns the path of a program of Prometheus.
 func installed(t *testing.T, name string) string {
 	t.Helper()
+	whole.Need(t)
 	path, err := exec.LookPath(name)
 	require.NoError(t, err, "run scripts/setup prometheus")
 	return path

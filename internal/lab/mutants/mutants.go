@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,8 +39,10 @@ func Run(t *testing.T, all []Mutant) {
 			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: dir + "/mutant.go"}})
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o666))
-			output, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", dir+"/overlay.json", "-count=1", "-timeout=3m",
-				"-run", "^"+m.Test, ".").CombinedOutput()
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", dir+"/overlay.json", "-count=1", "-timeout=3m",
+				"-run", "^"+m.Test, ".")
+			cmd.Env = append(os.Environ(), whole.Variable+"=all")
+			output, err := cmd.CombinedOutput()
 			require.Error(t, err, "no test fails")
 			test, _, _ := strings.Cut(strings.TrimSuffix(m.Test, "$"), "/")
 			failed := strings.Contains(string(output), "--- FAIL: "+test) || strings.Contains(string(output), "panic: test timed out")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/stall"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/lifeline"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -74,6 +75,7 @@ func Shared[C any, S interface{ Close() error }](start func(context.Context, C) 
 	})
 	return func(t testing.TB) S {
 		t.Helper()
+		whole.Need(t)
 		server, err := once()
 		require.NoError(t, err)
 		return server

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
@@ -117,6 +118,7 @@ func onEach(t *testing.T, members int, test func(t *testing.T, k kind, s *servic
 
 // bounded returns a context for one step of a test.
 func bounded(t *testing.T) context.Context {
+	whole.Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	t.Cleanup(cancel)
 	return ctx

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,6 +104,7 @@ func TestPausedServerEndsWithKilledParent(t *testing.T) {
 // startParent starts the test binary so that it starts a server, and returns what it prints: the server's directory, and
 // more. The directory is removed when the test ends.
 func startParent(t *testing.T, server string) (parent *exec.Cmd, dir, more string) {
+	whole.Need(t)
 	parent = exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), orphanVariable+"="+server)
 	parent.Stderr = os.Stderr

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,6 +16,7 @@ func TestStartGivesUpWithContext(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Dir(os.TempDir()), 0o755)) // PostgreSQL runs as nobody if the tests run as root
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
+	whole.Need(t)
 	_, zooKeeper := StartZooKeeper(ctx, ZooKeeperConfig{})
 	_, etcd := StartEtcd(ctx, EtcdConfig{})
 	_, consul := StartConsul(ctx, ConsulConfig{})

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/lab/whole"
 )
 
 // startTimeout bounds the start of a service in a test. A start takes seconds;
@@ -13,7 +15,8 @@ import (
 const startTimeout = 2 * time.Minute
 
 // NewZooKeeper starts a service for a test, which fails if it is not ready
-// within two minutes. When the test ends, so does the service. If the test
+// within two minutes, and is skipped if not all tests are run, see
+// [whole.Need]. When the test ends, so does the service. If the test
 // failed, its output says where the logs are kept; see KeepLogs.
 func NewZooKeeper(t testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	t.Helper()
@@ -67,6 +70,7 @@ type loggingCloser interface {
 
 func startForTest[C any, S loggingCloser](t testing.TB, cfg C, start func(context.Context, C) (S, error)) S {
 	t.Helper()
+	whole.Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	s, err := start(ctx, cfg)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/stall"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +94,7 @@ func TestFaults(t *testing.T) {
 	tried := map[Kind]bool{}
 	var running sync.WaitGroup
 	for _, v := range available(t) {
-		if testing.Short() && (v.pid1 || tried[v.mode.Kind]) {
+		if !whole.Tests() && (v.pid1 || tried[v.mode.Kind]) {
 			continue // each mode once
 		}
 		tried[v.mode.Kind] = true

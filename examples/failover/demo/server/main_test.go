@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/demo"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -20,6 +21,7 @@ func TestMain(m *testing.M) {
 // The whole demo, once on each server. The test checks what happens, and in which order. The times are judged by `make
 // demo`: here the bounds are wider, since tests of other packages run at the same time.
 func TestDemo(t *testing.T) {
+	whole.Need(t)
 	for kind := range servers {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()

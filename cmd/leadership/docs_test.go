@@ -94,7 +94,7 @@ func TestRunDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/command.md")
 	require.NoError(t, err)
 	text := string(page)
-	for _, code := range []int{exitUsage, exitLost, exitNeverLed, exitFailed, 126, 127} {
+	for _, code := range []int{exitUsage, exitUnavailable, exitLost, exitDenied, exitNeverLed, exitFailed, 126, 127} {
 		require.Contains(t, text, fmt.Sprintf("\n| %d | ", code))
 		require.Contains(t, (&runCmd{}).Help(), fmt.Sprint(code, ": "))
 	}
@@ -102,7 +102,7 @@ func TestRunDocs(t *testing.T) {
 		require.Contains(t, text, "`"+variable+"`")
 	}
 	for _, flag := range []string{
-		"again", "again-limit", "hold", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "stop-timeout", "strict",
+		"again", "again-limit", "hold", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "resign-timeout", "stop-timeout", "strict",
 		"unguarded", "value", "wait", "wait-all",
 	} {
 		require.Regexp(t, "`(leadership run )?--"+flag+"[`=]", text)

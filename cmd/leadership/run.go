@@ -21,19 +21,20 @@ import (
 type runCmd struct {
 	storeFlag
 	electionFlag
-	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
-	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
-	Hold         time.Duration  `placeholder:"DURATION" help:"Keep the leadership that long after a command that has succeeded, so that others with --wait give up and do not run it again. Default: 0s."`
-	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL; the lease is shorter for the command by as much. Default: a quarter of what fits, at most 10s."`
-	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
-	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
-	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds. It is guarded as the command is."`
-	ReadyHTTP    string         `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
-	ReadyFD      bool           `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
-	ReadyTimeout time.Duration  `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`
-	Strict       bool           `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
-	Unguarded    bool           `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
-	WaitAll      bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
+	Value         string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
+	Wait          *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
+	Hold          time.Duration  `placeholder:"DURATION" help:"Keep the leadership that long after a command that has succeeded, so that others with --wait give up and do not run it again. Default: 0s."`
+	StopTimeout   *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL if the lease is about to end; the lease is shorter for the command by as much. Default: a quarter of what fits, at most 10s."`
+	ResignTimeout *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL if an operator has asked for the resignation, or a check fails: the lease goes on meanwhile. Default: 30s, or --stop-timeout if that is longer."`
+	Again         bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
+	AgainLimit    int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
+	ReadyExec     string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds. It is guarded as the command is."`
+	ReadyHTTP     string         `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
+	ReadyFD       bool           `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
+	ReadyTimeout  time.Duration  `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`
+	Strict        bool           `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
+	Unguarded     bool           `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
+	WaitAll       bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
 	checkFlags
 	Listen   string `placeholder:"ADDRESS" help:"Serve over HTTP what this process is doing, on 127.0.0.1:8008 say: /leader, /follower, /readyz, /livez, /healthz, /status, /metrics."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
@@ -93,12 +94,13 @@ func (c *runCmd) Run(a *app) error {
 		fitness:   c.fitness(c.checkEnv()),
 
 		election: c.Election, value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), hold: c.Hold,
-		again:   retries{enabled: c.Again, limit: c.AgainLimit},
-		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
-		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
-		start:   starter(config),
-		least:   leastToStart(config),
-		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: st,
+		again:         retries{enabled: c.Again, limit: c.AgainLimit},
+		ready:         readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
+		env:           commandEnv(os.Environ(), c.Store, c.Election, c.Value),
+		start:         starter(config),
+		least:         leastToStart(config),
+		resignTimeout: value(c.ResignTimeout, max(defaultResignTimeout, config.StopTimeout)),
+		signals:       signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: st,
 	}
 	o := r.run()
 	if o.code == exitNeverLed && o.kind == final && level > slog.LevelInfo {
@@ -199,8 +201,8 @@ func (c *runCmd) check() error {
 		return usage("no command is given: leadership run [flags] -- command args")
 	case value(c.Wait, 1) <= 0:
 		return usage("--wait=%v is not more than zero", *c.Wait)
-	case value(c.StopTimeout, 0) < 0 || c.AgainLimit < 0 || c.Hold < 0:
-		return usage("--stop-timeout, --again-limit and --hold can't be negative")
+	case value(c.StopTimeout, 0) < 0 || value(c.ResignTimeout, 0) < 0 || c.AgainLimit < 0 || c.Hold < 0:
+		return usage("--stop-timeout, --resign-timeout, --again-limit and --hold can't be negative")
 	case c.ReadyTimeout <= 0:
 		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
 	case c.Strict && c.Unguarded:
@@ -239,6 +241,9 @@ func leastToStart(c guard.Config) time.Duration {
 
 // defaultStopTimeout is a quarter of the longest stop timeout. The rest is reserved for late renewals.
 func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/4)) }
+
+// defaultResignTimeout is how long a command has to stop if its lease goes on: about what service managers give.
+const defaultResignTimeout = 30 * time.Second
 
 // selfTest is guard.SelfTest. Tests replace it.
 var selfTest = guard.SelfTest

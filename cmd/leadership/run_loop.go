@@ -28,6 +28,7 @@ type runner struct {
 	env             []string // of the command; a term adds its own
 	start           startFunc
 	least           time.Duration // of the lease, to start a command
+	resignTimeout   time.Duration // of the command between SIGTERM and SIGKILL, while its lease goes on
 	giveWayTo       []string
 	fitness         *leadership.Fitness // nil without a check
 	page            *status.Handler     // shows the candidate; nil without --listen

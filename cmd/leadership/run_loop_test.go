@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,7 +58,7 @@ func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
 		c := w.program(1)
 		rival := w.rival()
 		require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token()))
-		require.Equal(w, []string{"stop"}, c.told())
+		require.Equal(w, []string{"stop in 30s"}, c.told())
 		w.at(time.Hour)
 		require.Equal(w, []string{"a", "rival"}, w.ballots())
 		c.exit(guard.Result{Code: 143})
@@ -66,6 +67,38 @@ func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
 		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
 		require.ErrorIs(w, o.err, leadership.ErrResigned)
 	})
+}
+
+// A command that is killed since it did not stop in time is in the log, with the time.
+func TestRunLogsAKill(t *testing.T) {
+	for _, test := range []struct {
+		result guard.Result
+		asked  bool
+		want   string
+	}{
+		{guard.Result{Code: 137, Signal: syscall.SIGKILL, Cause: guard.Stopped}, true, "it had not stopped in time\" after=30s"},
+		{guard.Result{Code: 143, Signal: syscall.SIGTERM, Cause: guard.Stopped}, true, ""},
+		{guard.Result{Code: 137, Signal: syscall.SIGKILL, Cause: guard.Deadline}, false, "within --stop-timeout"},
+		{guard.Result{Code: 137, Signal: syscall.SIGKILL, Cause: guard.Exited}, false, ""},
+	} {
+		virtual(t, func(w *world) {
+			var log screen
+			w.runner.log = slog.New(slog.NewTextHandler(&log, nil))
+			over := w.run()
+			c := w.program(1)
+			if test.asked {
+				require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token()))
+			}
+			w.at(30 * time.Second)
+			c.exit(test.result)
+			<-over
+			if test.want == "" {
+				require.NotContains(w, log.String(), "killed")
+				return
+			}
+			require.Contains(w, log.String(), test.want)
+		})
+	}
 }
 
 // If the term is lost, the command is killed at once, and the runner waits for its end.

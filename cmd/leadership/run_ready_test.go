@@ -138,7 +138,7 @@ func TestNotReady(t *testing.T) {
 		w.at(time.Minute - 1)
 		require.Empty(w, c.told())
 		w.at(time.Minute)
-		require.Equal(w, []string{"stop"}, c.told())
+		require.Equal(w, []string{"stop in 30s"}, c.told())
 		require.Equal(w, []string{"a"}, w.ballots())
 		require.Empty(w, w.leader())
 		c.exit(guard.Result{Code: 143, Cause: guard.Stopped})

@@ -19,7 +19,7 @@ import (
 type process interface {
 	Renew(lease func() time.Duration) error
 	Signal(s syscall.Signal) error
-	Stop()
+	Stop(timeout time.Duration)
 	Kill()
 	Run(ctx context.Context, command []string) (code int, err error)
 	Wait() guard.Result
@@ -161,6 +161,13 @@ func (r *runner) guard(term *leadership.Term, ballot store.Ballot, renewal store
 	go func() { results <- command.Wait() }()
 	go func() { taken <- takeOver(ctx) }()
 	var over, refused error // why the term, and the takeover, ended
+	var stopped time.Time   // when the command was asked to stop; zero before that
+	stop := func() {
+		if stopped.IsZero() {
+			stopped = time.Now()
+			command.Stop(r.resignTimeout)
+		}
+	}
 	ends, gone := term.Context().Done(), ballot.Lost()
 	kill := sync.OnceFunc(command.Kill) // another candidate might lead soon
 	for {
@@ -183,22 +190,34 @@ func (r *runner) guard(term *leadership.Term, ballot store.Ballot, renewal store
 			if errors.Is(over, leadership.ErrLost) {
 				kill()
 			} else {
-				command.Stop()
+				stop()
 			}
 		case err := <-taken:
 			taken = nil
 			if err != nil && term.Context().Err() == nil {
 				refused = err
 				r.log.Error("the takeover has failed, the command is stopped", "error", err)
-				command.Stop()
+				stop()
 			}
 		case result := <-results:
 			cancel()
 			if taken != nil {
 				<-taken
 			}
+			r.logKill(result, stopped)
 			return verdict(result, over, refused)
 		}
+	}
+}
+
+// logKill says that the command was killed since it had not stopped in time.
+func (r *runner) logKill(result guard.Result, stopped time.Time) {
+	switch {
+	case result.Signal != syscall.SIGKILL:
+	case !stopped.IsZero():
+		r.log.Warn("the command was killed: it had not stopped in time", "after", time.Since(stopped).Round(time.Millisecond), "resign_timeout", r.resignTimeout)
+	case result.Cause == guard.Deadline:
+		r.log.Warn("the command was killed: it had not stopped within --stop-timeout, before the end of its lease")
 	}
 }
 

@@ -49,7 +49,7 @@ func virtual(t *testing.T, test func(w *world)) {
 		w := &world{T: t, service: memory.NewService(), signals: make(chan os.Signal, 1), began: time.Now()}
 		w.store, w.observer = w.open(), w.open()
 		w.runner = &runner{
-			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals, bound: testBound,
+			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals, bound: testBound, resignTimeout: 30 * time.Second,
 			log: slog.New(slog.DiscardHandler), store: w.store,
 		}
 		test(w)
@@ -218,7 +218,7 @@ func (c *fake) Renew(lease func() time.Duration) error {
 }
 
 func (c *fake) Signal(s syscall.Signal) error { c.hear(s.String()); return nil }
-func (c *fake) Stop()                         { c.hear("stop") }
+func (c *fake) Stop(timeout time.Duration)    { c.hear("stop in " + timeout.String()) }
 func (c *fake) Kill() {
 	c.hear("kill")
 	if c.kill != nil {

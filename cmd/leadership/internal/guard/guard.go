@@ -53,7 +53,8 @@ type Config struct {
 	TTL time.Duration
 	// RenewEvery is the time between two renewals. Zero means TTL/3.
 	RenewEvery time.Duration
-	// StopTimeout is the time that the command has between TERM and KILL. At zero the command gets both at once.
+	// StopTimeout is the time that the command has between TERM and KILL if the lease is about to end. At zero the command
+	// gets both at once.
 	StopTimeout time.Duration
 
 	// Mode is what SelfTest has returned, or UnguardedMode().
@@ -93,7 +94,7 @@ type Process struct{ r running }
 type running interface {
 	renew(lease func() time.Duration) error
 	signal(syscall.Signal) error
-	stop()
+	stop(timeout time.Duration)
 	killNow()
 	run(ctx context.Context, probe []string) (code int, err error)
 	wait() Result
@@ -115,9 +116,10 @@ func (p *Process) Renew(lease func() time.Duration) error { return p.r.renew(lea
 // processes go on, these get the signal. Signal does not wait for the delivery.
 func (p *Process) Signal(s syscall.Signal) error { return p.r.signal(s) }
 
-// Stop ends the command: TERM and CONT now, KILL after StopTimeout or before the lease ends, whichever is earlier.
-// Renew the lease until the command has ended. Stop does not wait.
-func (p *Process) Stop() { p.r.stop() }
+// Stop ends the command: TERM and CONT now, KILL after the timeout or before the lease ends, whichever is earlier. So the
+// timeout may be longer than the lease: renew the lease until the command has ended. Stop does not wait. A second call
+// changes nothing.
+func (p *Process) Stop(timeout time.Duration) { p.r.stop(timeout) }
 
 // Kill ends the command at once, for example because the ballot is lost. It kills the guardian, and so works even if
 // the guardian is stopped. Kill does not wait.

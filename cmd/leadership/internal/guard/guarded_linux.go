@@ -148,7 +148,7 @@ func (v *supervisor) renew(lease func() time.Duration) error {
 
 func (v *supervisor) signal(s syscall.Signal) error { return v.tell(request{Signal: s}) }
 
-func (v *supervisor) stop() { v.owe(request{Stop: true}) }
+func (v *supervisor) stop(timeout time.Duration) { v.owe(request{Stop: true, Timeout: timeout}) }
 
 // owe sends a request as soon as the guardian's queue has room for it.
 func (v *supervisor) owe(r request) {

@@ -206,17 +206,19 @@ func TestStoppedCommand(t *testing.T) {
 	require.Equal(t, Result{Code: 3, Cause: Exited}, p.Wait())
 }
 
-// TestStop checks that Stop sends TERM, also to a stopped command, and KILL after StopTimeout.
+// TestStop checks that Stop sends TERM, also to a stopped command, and KILL after a time of its own:
+// StopTimeout is that of the lease's end.
 func TestStop(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
-		p, r := startShell(t, m, `trap 'exit 3' TERM; echo >&3; kill -STOP $$; while :; do sleep 0.01; done`)
+		p, r := startShell(t, m, `trap 'sleep 0.05; exit 3' TERM; echo >&3; kill -STOP $$; while :; do sleep 0.01; done`,
+			func(c *Config) { c.StopTimeout = 0 })
 		readLine(t, r)
-		p.Stop()
+		p.Stop(long)
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 
-		p, r = startShell(t, m, `trap '' TERM; echo >&3; exec sleep 1000`, func(c *Config) { c.StopTimeout = 0 })
+		p, r = startShell(t, m, `trap '' TERM; echo >&3; exec sleep 1000`)
 		readLine(t, r)
-		p.Stop()
+		p.Stop(0)
 		require.Equal(t, Result{Code: 137, Signal: syscall.SIGKILL, Cause: Stopped}, p.Wait())
 	})
 }
@@ -250,7 +252,7 @@ func TestWhatTheCommandLeaves(t *testing.T) {
 				setsid sh -c 'trap "echo late >&3; exit" TERM; echo >&3; while :; do sleep 0.01; done' &
 				`+end, func(c *Config) { c.WaitAll = true })
 			readLine(t, r)
-			p.Stop() // the processes that are left get TERM, also if the command exits only now
+			p.Stop(10 * time.Second) // the processes that are left get TERM, also if the command exits only now
 			require.Equal(t, "late", readLine(t, r))
 			require.Equal(t, Result{Code: 5, Cause: Stopped}, p.Wait())
 		}
@@ -263,7 +265,7 @@ func TestWhatEndsTheRest(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		for cause, end := range map[Cause]func(v *supervisor){
 			Exited:       func(v *supervisor) { _ = v.signal(unix.SIGUSR1) },
-			Stopped:      (*supervisor).stop,
+			Stopped:      func(v *supervisor) { v.stop(10 * time.Second) },
 			Killed:       (*supervisor).killNow,
 			GuardianDied: func(v *supervisor) { _ = v.call(func() error { return unix.Kill(v.guardian, unix.SIGKILL) }) },
 		} {
@@ -322,7 +324,7 @@ func TestRun(t *testing.T) {
 			code, _ := p.Run(t.Context(), []string{"sleep", "1000"})
 			ended <- code
 		}()
-		p.Stop()
+		p.Stop(10 * time.Second)
 		require.Equal(t, Stopped, p.Wait().Cause)
 		<-ended
 	})

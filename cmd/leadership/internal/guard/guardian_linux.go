@@ -21,7 +21,7 @@ type guardian struct {
 	kill       instant // K, by the last renewal
 
 	ending  Cause   // why the command has been sent TERM; empty before that
-	stopped instant // when StopTimeout is over, if ending is set
+	stopped instant // when the time to stop is over, if ending is set
 	killing bool
 }
 
@@ -145,7 +145,7 @@ func (g *guardian) watch(children <-chan os.Signal) {
 			g.tick()
 			if !ok {
 				g.requests = nil
-				g.end(supervisorDied)
+				g.end(supervisorDied, g.StopTimeout)
 				break
 			}
 			g.handle(r)
@@ -188,7 +188,7 @@ func (g *guardian) freeze() { _ = unix.Kill(os.Getpid(), unix.SIGSTOP) }
 func (g *guardian) tick() {
 	n := now()
 	if g.ending == "" && n >= g.kill.add(-g.StopTimeout) {
-		g.end(Deadline)
+		g.end(Deadline, g.StopTimeout)
 	}
 	if n >= g.kill || g.ending != "" && n >= g.stopped {
 		g.killing = true
@@ -205,12 +205,12 @@ func (g *guardian) handle(r request) {
 	case r.Probe != 0:
 		g.ward.probe(r)
 	case r.Stop:
-		g.end(Stopped)
+		g.end(Stopped, r.Timeout)
 	}
 }
 
 // renew takes a renewal, unless TERM was sent because a renewal was missing. If the command stops for another reason,
-// the renewal lets the command use the rest of StopTimeout.
+// the renewal lets the command use the rest of its time to stop.
 func (g *guardian) renew(deadline instant) {
 	if g.killing || g.ending != "" && g.ending != Stopped {
 		return
@@ -223,12 +223,12 @@ func (g *guardian) renew(deadline instant) {
 	g.report(report{Kill: g.kill})
 }
 
-// end sends TERM.
-func (g *guardian) end(cause Cause) {
+// end sends TERM. KILL follows after the timeout.
+func (g *guardian) end(cause Cause, timeout time.Duration) {
 	if g.ending != "" {
 		return
 	}
-	g.ending, g.stopped = cause, now().add(g.StopTimeout)
+	g.ending, g.stopped = cause, now().add(timeout)
 	g.report(report{Cause: cause})
 	g.ward.stop()
 	if g.setAlarm() != nil {

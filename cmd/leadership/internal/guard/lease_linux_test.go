@@ -20,12 +20,12 @@ func TestRenewalWhileStopping(t *testing.T) {
 		p, r := startShell(t, m, `
 			trap 'echo term >&3; until [ -e "$RENEWED" ]; do sleep 0.01; done; exit 3' TERM
 			echo >&3; while :; do sleep 0.05; done`, func(c *Config) {
-			c.Env, c.StopTimeout = append(os.Environ(), "RENEWED="+renewed), long/2
+			c.Env = append(os.Environ(), "RENEWED="+renewed)
 		})
 		defer time.AfterFunc(long, p.Kill).Stop()
 		readLine(t, r)
 		v := p.r.(*supervisor)
-		p.Stop()
+		p.Stop(long / 2)
 		readLine(t, r)
 		require.NoError(t, p.Renew(lasts(2*long)))
 		require.Eventually(t, func() (taken bool) {

@@ -21,7 +21,7 @@ type plain struct {
 	done   chan struct{} // closed by loop
 
 	kill   time.Time // before the lease ends
-	stopAt time.Time // when StopTimeout is over, if the command was sent TERM
+	stopAt time.Time // when its time to stop is over, if the command was sent TERM
 	cause  Cause
 	killed bool
 }
@@ -94,16 +94,16 @@ func (p *plain) due() time.Time {
 
 func (p *plain) tick() {
 	if p.stopAt.IsZero() {
-		p.end(Deadline)
+		p.end(Deadline, p.config.StopTimeout)
 		return
 	}
 	p.killed = true
 	killGroup(p.cmd)
 }
 
-func (p *plain) end(cause Cause) {
+func (p *plain) end(cause Cause, timeout time.Duration) {
 	if p.cause == "" {
-		p.cause, p.stopAt = cause, time.Now().Add(p.config.StopTimeout)
+		p.cause, p.stopAt = cause, time.Now().Add(timeout)
 		terminate(p.cmd)
 	}
 }
@@ -131,8 +131,8 @@ func (p *plain) signal(s syscall.Signal) error {
 	return p.call(func() error { return signalGroup(p.cmd, s) })
 }
 
-func (p *plain) stop() {
-	_ = p.call(func() error { p.end(Stopped); return nil })
+func (p *plain) stop(timeout time.Duration) {
+	_ = p.call(func() error { p.end(Stopped, timeout); return nil })
 }
 
 func (p *plain) killNow() {

@@ -122,7 +122,7 @@ func TestProbeEnds(t *testing.T) {
 			p.Wait()
 			return
 		}
-		p.Stop()
+		p.Stop(10 * time.Second)
 		require.NoError(t, <-ended)
 		f.ended(t)
 		_, err := p.Run(t.Context(), []string{"true"})

@@ -32,6 +32,7 @@ type request struct {
 	Deadline instant        `json:",omitempty"` // the lease ends then
 	Signal   syscall.Signal `json:",omitempty"` // for the command
 	Stop     bool           `json:",omitempty"`
+	Timeout  time.Duration  `json:",omitempty"` // with Stop: from TERM to KILL
 	Start    bool           `json:",omitempty"` // to the init: start the command
 
 	Probe int      `json:",omitempty"` // the number of a probe: start it, or kill it if Path is empty

@@ -42,7 +42,7 @@ func TestStopIsNotLost(t *testing.T) {
 		for p.Signal(syscall.SIGWINCH) == nil {
 			continue
 		}
-		p.Stop()
+		p.Stop(10 * time.Second)
 		require.NoError(t, unix.Kill(guardian, unix.SIGCONT))
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 	})

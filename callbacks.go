@@ -2,12 +2,12 @@ package leadership
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
+	"log/slog"
 	"slices"
 	"sync"
 
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -33,27 +33,10 @@ func (b *callbacks[F]) all() []F {
 	return b.list
 }
 
-// call calls a function of the program's in a goroutine of its own and waits for it. All callbacks, hooks and log handlers are
-// called here. A panic and runtime.Goexit end that call only: both become an error, a panic with its stack.
-func call(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		err := errors.New("a callback has called runtime.Goexit")
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic in a callback: %v\n%s", p, debug.Stack())
-			}
-			result <- err
-		}()
-		err = f()
-	}()
-	return <-result
-}
-
-// call is call for a function without an error of its own. It reports one that did not return.
+// call calls a callback or a hook. It reports one that did not return.
 func (n *news) call(f func()) {
-	if err := call(func() error { f(); return nil }); err != nil {
-		n.note(event{what: callbackFailed, err: err})
+	if err := teller.Call(func() error { f(); return nil }); err != nil {
+		n.tell(event{what: callbackFailed, err: err})
 	}
 }
 
@@ -81,7 +64,7 @@ func (c *Candidate) tellOfNewLeaders(d *drive) (stop context.CancelFunc) {
 		ask := func(prev *store.Known) (store.Known, error) { return c.store.Observe(ctx, c.election, prev) }
 		show := func(known store.Known) { c.callNewLeaders(ctx, list, known.Leader) }
 		if err := observe(ctx, c.store, ask, c.tell, show); err != nil {
-			c.note(event{what: callbackFailed, err: fmt.Errorf("the new-leader callbacks end: %w", err)})
+			c.tell(event{what: callbackFailed, err: fmt.Errorf("the new-leader callbacks end: %w", err)})
 		}
 	})
 	return cancel
@@ -120,94 +103,28 @@ func (f *Follower) warnIfStarted() {
 	f.mu.Lock()
 	started := f.started
 	f.mu.Unlock()
-	if started && f.tasks.begin() {
-		defer f.tasks.end()
-		f.log.Warn("a callback was registered after the follower had started: it is called from the next change on")
+	if started {
+		f.say(slog.LevelWarn, "a callback was registered after the follower had started: it is called from the next change on")
 	}
 }
 
-// newQueue returns a queue whose events are told while the follower goes on.
-func (f *Follower) newQueue(tell func(event)) *queue {
-	return &queue{
-		start: func(run func()) { f.tasks.run(run) }, // it is not refused: follow adds the events, and is a task
-		tell: func(e event) {
-			if f.ctx.Err() == nil {
-				tell(e)
-			}
-		},
+// callBack calls the callbacks, if they don't know of this leader. What came while one was running, and has gone, they
+// are not told of.
+func (f *Follower) callBack(leader Leader) {
+	before, first := f.calledFor, !f.called
+	if f.ctx.Err() != nil || !first && leader == before {
+		return
 	}
-}
-
-// queueOfChanges returns a queue that tells of each leader that differs from the one before, and of that.
-func (f *Follower) queueOfChanges(tell func(before Leader, e event)) *queue {
-	var last Leader
-	known := false
-	return f.newQueue(func(e event) {
-		if known && e.leader == last { // what came between was not told
-			return
-		}
-		before := last
-		known, last = true, e.leader
-		tell(before, e)
-	})
-}
-
-// callBack calls the callbacks.
-func (f *Follower) callBack(before Leader, e event) {
-	if before.Revision != 0 || e.leader.Revision == 0 {
+	f.called, f.calledFor = true, leader
+	if before.Revision != 0 || leader.Revision == 0 {
 		for _, gone := range f.onLeaderGone.all() {
 			f.call(func() { gone(f.ctx) })
 		}
 	}
-	if e.leader.Revision == 0 {
+	if leader.Revision == 0 {
 		return
 	}
 	for _, callback := range f.onNewLeader.all() {
-		f.call(func() { callback(f.ctx, e.leader) })
+		f.call(func() { callback(f.ctx, leader) })
 	}
-}
-
-// queue tells events in the background, one after the other, in a goroutine that runs while there are any. A function of
-// the user's that hangs delays the next event of this queue, and nothing else.
-type queue struct {
-	start func(run func()) // runs a function in a goroutine that the owner waits for
-	tell  func(event)
-
-	mu   sync.Mutex
-	list []event // guarded by mu, as is busy: what is still to be told
-	busy bool    // a goroutine tells, or none may begin yet
-}
-
-// add adds an event. It replaces one of its kind that has not been told, so that there are never more than there are kinds.
-// It does not block.
-func (q *queue) add(e event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.list = slices.DeleteFunc(q.list, func(waiting event) bool { return waiting.what == e.what })
-	q.list = append(q.list, e)
-	if !q.busy {
-		q.busy = true
-		q.start(q.run)
-	}
-}
-
-// resume tells what has been added while the queue was busy with something else, which is over.
-func (q *queue) resume() { q.start(q.run) }
-
-func (q *queue) run() {
-	for e, ok := q.next(); ok; e, ok = q.next() {
-		q.tell(e)
-	}
-}
-
-func (q *queue) next() (event, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.list) == 0 {
-		q.list, q.busy = nil, false
-		return event{}, false
-	}
-	e := q.list[0]
-	q.list = q.list[1:]
-	return e, true
 }

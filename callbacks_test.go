@@ -107,9 +107,7 @@ func TestNewLeaderCallbacksContext(t *testing.T) {
 		virtualRun(t, name, func(w *world) {
 			leader := w.lead(w.open(), "other")
 			var happened diary
-			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-				TermBegan: func(string, uint64) { happened.add("the term begins") },
-			}})
+			c := w.candidate(w.open(), "a", nil)
 			c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
 				happened.add("begins")
 				<-ctx.Done()
@@ -124,7 +122,7 @@ func TestNewLeaderCallbacksContext(t *testing.T) {
 			w.at(11 * ttl)
 			want := []string{"begins", "ends"}
 			if name == "wins" {
-				want = []string{"begins", "the term begins", "won", "ends"}
+				want = []string{"begins", "won", "ends"}
 			}
 			require.Equal(w, want, happened.all())
 		})
@@ -280,8 +278,10 @@ func TestLateCallback(t *testing.T) {
 		synctest.Wait()
 		require.NotContains(w, log.String(), "WARN")
 		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("leader %s", leader.Value) })
+		synctest.Wait()
 		require.Equal(w, 1, strings.Count(log.String(), "a callback was registered after the follower had started"))
 		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
+		synctest.Wait()
 		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered after the follower had started"))
 		synctest.Wait()
 		require.Empty(w, happened.all(), "nothing has changed")
@@ -291,6 +291,7 @@ func TestLateCallback(t *testing.T) {
 		require.Equal(w, []string{"gone", "leader b"}, happened.all())
 		halt(f)
 		f.OnLeaderGone(func(context.Context) {})
+		synctest.Wait()
 		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered"), "nothing is logged after Done")
 	})
 }

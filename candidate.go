@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -88,7 +89,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 			return nil, err
 		}
 	}
-	c.news = newNews(election, opts, c.channels.showError)
+	c.news = newNews(election, opts, c.tasks, c.channels.showError)
 	c.status.Since = time.Now()
 	return c, nil
 }
@@ -209,7 +210,7 @@ func (c *Candidate) withdraw(ballot store.Ballot) (gone bool) {
 	defer cancel()
 	err := ballot.Withdraw(ctx)
 	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
-		c.log.Warn("could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
+		c.say(slog.LevelWarn, "could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
 	}
 	return err == nil
 }

@@ -300,7 +300,7 @@ func TestStopJustBeforeTheTermBegins(t *testing.T) {
 	})
 }
 
-// The candidate holds no lock while it logs, so a log handler may call it.
+// A log handler may call the candidate.
 func TestLogHandlerThatResigns(t *testing.T) {
 	virtual(t, func(w *world) {
 		resign := func() {}
@@ -308,6 +308,7 @@ func TestLogHandlerThatResigns(t *testing.T) {
 		resign = c.Resign
 		term, err := c.Campaign(background)
 		require.NoError(w, err)
+		synctest.Wait()
 		require.False(w, c.IsLeader(), "it has resigned")
 		require.NoError(w, term.Withdraw(background))
 	})

@@ -185,9 +185,10 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		requireClosed(w, elected)
 		requireClosed(w, errs)
 
+		synctest.Wait() // the candidate is idle again
 		st.cast = nil
 		result := run(c, leadership.Lead)
-		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
+		w.until(c.IsLeader) // the channels are no longer written to
 		w.stops(c, result)
 	})
 	virtual(t, func(w *world) {

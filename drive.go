@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
@@ -16,7 +17,11 @@ type drive struct {
 	fit      *fitness           // nil without a check
 	endCheck context.CancelFunc // ends its goroutine
 	tasks    sync.WaitGroup     // what it has started; one of them, or the call, starts the next
+	before   uint64             // how much had been told when it began
 }
+
+// untoldWait is how long Run waits at its end for log handlers and hooks.
+const untoldWait = time.Second
 
 // enter begins a drive, unless there is one or Stop was called.
 func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
@@ -28,7 +33,7 @@ func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
 	if c.current != nil {
 		return nil, fmt.Errorf("%w: %q", ErrRunning, c.election)
 	}
-	d := &drive{c: c, serves: serves}
+	d := &drive{c: c, serves: serves, before: c.told.Added()}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	c.tasks.begin() // not refused, as Stop was not called
 	c.current = d
@@ -67,12 +72,22 @@ func (c *Candidate) letGo(t *Term) {
 	}
 }
 
-// wait ends a drive of Run, when all that it has started is over.
+// wait ends a drive of Run, when all that it has started is over. It waits a little until that has been told, since the
+// program might end with Run.
 func (d *drive) wait() {
 	d.endChecks()
 	d.tasks.Wait()
 	d.free()
-	d.c.tasks.end()
+	defer d.c.tasks.end()
+	if d.c.told.Added() == d.before { // a hook might have called Run, which would wait for the hook
+		return
+	}
+	late := time.NewTimer(untoldWait)
+	defer late.Stop()
+	select {
+	case <-d.c.told.Idle():
+	case <-late.C:
+	}
 }
 
 // leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.

@@ -1,26 +1,29 @@
 package leadership
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/teller"
 )
 
 // Hooks are functions to call as things happen to a candidate or a follower, in the manner of net/http/httptrace.
-// Any of them may be nil. They are called from several goroutines, so they have to be safe for that. They should return
-// soon: the next call of the same hook waits for the one before it (except Error), and a candidate under Run or
-// RunForElection does not stand again before the hooks of its last term have returned. The end of a term waits for no
-// hook.
+// Any of them may be nil.
 //
-// TermBegan returns before Campaign does, or Run calls anything else. A panic of a hook, or runtime.Goexit, ends that call
-// only; the log and the error channel report it.
+// Each candidate and each follower has one goroutine that tells the log and the hooks. Nothing else calls a log handler
+// or a hook, so none of them can hold up a term's beginning or end, a ballot, an election or a follower, and Resign and
+// Stop don't wait for them. What happens is told in the order in which it happens, one event after another, each to the
+// log first and then to its hook: "elected" comes before "leadership ended", and that before the next "elected". A term
+// might be over when its TermBegan is called.
+//
+// A handler or hook that hangs delays what is told after it. While more than 100 events wait, each new one replaces the
+// oldest of its kind. At its end, Run waits for what it has told, but no longer than a second; Done waits until everything
+// has been told. A panic of a hook, or runtime.Goexit, ends that call only; the log and the error channel report it.
 type Hooks struct {
-	// Cast is called when a ballot has been cast, before it waits for its turn: while the hook hangs, the ballot keeps all
-	// behind it waiting.
+	// Cast is called when a ballot has been cast.
 	Cast func(election string, token uint64)
-	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
+	// TermBegan is called when a term has begun.
 	TermBegan func(election string, token uint64)
 	// TermEnded is called when a term has ended, with the cause: that of Term.Context. It might come while the leader's work
 	// still winds down. Of the hooks of the term only GivenBack comes after it, and Acknowledged if the term ends while its
@@ -40,7 +43,7 @@ type Hooks struct {
 	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees. It is called for
 	// the leader at the start, and not if there is none at the start.
 	LeaderChanged func(election string, leader Leader)
-	// Error is called after a failure, before the next try after the given time.
+	// Error is called after a failure. The next try follows the failure after the given time.
 	Error func(election string, err error, retryIn time.Duration)
 }
 
@@ -74,7 +77,7 @@ func callAll(calls, args []reflect.Value) {
 	}
 }
 
-// callHook calls the hook of an event, if there is one.
+// callHook calls the hook of an event, if there is one. Only tell does.
 func (n *news) callHook(e event) {
 	h := n.hooks
 	switch {
@@ -126,18 +129,23 @@ const (
 	callbackFailed
 )
 
-// news tells the events of one candidate or follower.
+// news tells the events of one candidate or follower: see Hooks.
 type news struct {
 	election  string
-	log       *slog.Logger
+	log       slog.Handler // it has all attributes already
 	hooks     *Hooks
-	showError func(error) // on the channel
+	showError func(error) // on the channel; it does not block
+	told      *teller.Queue
 }
 
-func newNews(election string, opts *Options, showError func(error)) news {
-	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, showError: showError}
+// mostUntold is how many events wait while a log handler or hook hangs.
+const mostUntold = 100
+
+func newNews(election string, opts *Options, tasks *tasks, showError func(error)) news {
+	n := news{election: election, log: slog.DiscardHandler, hooks: &noHooks, showError: showError}
+	n.told = teller.NewQueue(mostUntold, tasks.run)
 	if opts != nil && opts.Logger != nil {
-		n.log = slog.New(logHandler{opts.Logger.With("election", election).Handler(), showError})
+		n.log = opts.Logger.With("election", election).Handler()
 	}
 	if opts != nil && opts.Hooks != nil {
 		n.hooks = opts.Hooks
@@ -147,67 +155,70 @@ func newNews(election string, opts *Options, showError func(error)) news {
 
 var noHooks Hooks
 
-// tell tells all of an event. The caller may run functions of the user's.
+// tell tells the error channel of an event, and soon the log and the hook. It does not block.
 func (n *news) tell(e event) {
-	n.note(e)
-	n.callHook(e)
+	if e.what == attemptFailed || e.what == callbackFailed {
+		n.showError(e.err)
+	}
+	line := e.line()
+	n.told.Add(e.what, func() {
+		n.write(line)
+		n.callHook(e)
+	})
 }
 
-// note tells the log and the error channel, and calls no function of the user's but the log's handler.
-func (n *news) note(e event) {
+// say logs a line soon. It does not block. There are few texts.
+func (n *news) say(level slog.Level, text string, args ...any) {
+	line := newLine(level, text, args...)
+	n.told.Add(text, func() { n.write(line) })
+}
+
+// write calls the log's handler, if there is a line. Only what tell and say have added does.
+func (n *news) write(line slog.Record) {
+	if line.Message == "" {
+		return
+	}
+	if err := teller.Log(n.log, line); err != nil {
+		n.showError(err)
+	}
+}
+
+// newLine returns a line of the log with the time of the call.
+func newLine(level slog.Level, text string, args ...any) slog.Record {
+	line := slog.NewRecord(time.Now(), level, text, 0)
+	line.Add(args...)
+	return line
+}
+
+// line returns what the log is told.
+func (e event) line() slog.Record {
 	switch e.what {
 	case ballotCast:
-		n.log.Debug("standing", "token", e.token)
+		return newLine(slog.LevelDebug, "standing", "token", e.token)
 	case ballotGivenBack:
-		n.log.Debug("ballot given back", "token", e.token, "after", e.time)
+		return newLine(slog.LevelDebug, "ballot given back", "token", e.token, "after", e.time)
 	case termBegan:
-		n.log.Info("elected", "token", e.token)
+		return newLine(slog.LevelInfo, "elected", "token", e.token)
 	case termAcknowledged:
-		n.log.Info("acknowledged", "token", e.token, "revision", e.leader.Revision)
+		return newLine(slog.LevelInfo, "acknowledged", "token", e.token, "revision", e.leader.Revision)
 	case termOverdue:
-		n.log.Warn("renewals are overdue: leadership ends soon without one", "token", e.token, "remaining", e.time)
+		return newLine(slog.LevelWarn, "renewals are overdue: leadership ends soon without one", "token", e.token, "remaining", e.time)
 	case termUnacknowledged:
-		n.log.Warn("leading for a TTL without an acknowledgement: "+
+		return newLine(slog.LevelWarn, "leading for a TTL without an acknowledgement: "+
 			"followers do not know of this leader until the takeover is acknowledged", "token", e.token, "ttl", e.time)
 	case termEnded:
-		n.log.Info("leadership ended", "token", e.token, "cause", e.err)
+		return newLine(slog.LevelInfo, "leadership ended", "token", e.token, "cause", e.err)
 	case leaderChanged:
 		if e.leader.Revision == 0 {
-			n.log.Info("leader gone")
-			break
+			return newLine(slog.LevelInfo, "leader gone")
 		}
-		n.log.Info("leader changed", "leader", e.leader.Value, "revision", e.leader.Revision)
+		return newLine(slog.LevelInfo, "leader changed", "leader", e.leader.Value, "revision", e.leader.Revision)
 	case noLeaderYet:
-		n.log.Info("no leader yet")
+		return newLine(slog.LevelInfo, "no leader yet")
 	case attemptFailed:
-		n.log.Warn("attempt failed, will try again", "error", e.err, "retry_in", e.time)
-		n.showError(e.err)
+		return newLine(slog.LevelWarn, "attempt failed, will try again", "error", e.err, "retry_in", e.time)
 	case callbackFailed:
-		n.log.Error("callback failed", "error", e.err)
-		n.showError(e.err)
+		return newLine(slog.LevelError, "callback failed", "error", e.err)
 	}
-}
-
-// logHandler is the handler of the program's. A line in which it panics or calls runtime.Goexit is lost.
-type logHandler struct {
-	slog.Handler             // it has all attributes already
-	showError    func(error) // called if a line is lost
-}
-
-// Enabled implements slog.Handler.
-func (h logHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
-	h.call(func() { enabled = h.Handler.Enabled(ctx, level) })
-	return enabled
-}
-
-// Handle implements slog.Handler.
-func (h logHandler) Handle(ctx context.Context, record slog.Record) (err error) {
-	h.call(func() { err = h.Handler.Handle(ctx, record) })
-	return err
-}
-
-func (h logHandler) call(f func()) {
-	if err := call(func() error { f(); return nil }); err != nil {
-		h.showError(fmt.Errorf("a line of the log is lost: %w", err))
-	}
+	return slog.Record{} // the end of the term says that it was requested
 }

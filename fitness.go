@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/suspension"
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -97,7 +99,7 @@ func (f *fitness) check(ctx context.Context) {
 	checking, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- call(func() error { return f.Check(checking, f.c.Term()) }) }()
+	go func() { result <- teller.Call(func() error { return f.Check(checking, f.c.Term()) }) }()
 	began, late := time.Now(), time.NewTimer(f.Timeout)
 	defer late.Stop()
 	for hangs := false; ; {
@@ -138,9 +140,9 @@ func (f *fitness) note(err error) {
 	f.mu.Unlock()
 	switch {
 	case changed && fit:
-		f.c.log.Warn("unfit: the check fails", "error", err)
+		f.c.say(slog.LevelWarn, "unfit: the check fails", "error", err)
 	case changed:
-		f.c.log.Info("fit: the check succeeds")
+		f.c.say(slog.LevelInfo, "fit: the check succeeds")
 	}
 }
 

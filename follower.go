@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/internal/suspension"
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -32,8 +34,9 @@ type Follower struct {
 
 	onNewLeader  callbacks[func(context.Context, Leader)]
 	onLeaderGone callbacks[func(context.Context)]
-	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
-	failures     *queue   // of the Error hook; nil if there is none; likewise
+	calls        *teller.Queue // of callBack, for the latest leader
+	called       bool          // callBack was called, for calledFor; they belong to calls
+	calledFor    Leader
 
 	mu       sync.Mutex
 	started  bool           // guarded by mu, as are all below
@@ -52,7 +55,8 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 		return nil, err
 	}
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
-	f.news = newNews(election, opts, f.channels.showError)
+	f.news = newNews(election, opts, f.tasks, f.channels.showError)
+	f.calls = teller.NewQueue(1, f.tasks.run)
 	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
@@ -69,13 +73,6 @@ func (f *Follower) start() {
 	if f.started || f.ctx.Err() != nil {
 		return
 	}
-	f.changes = append(f.changes, f.queueOfChanges(f.callBack)) // without callbacks too: one might be registered later
-	if f.hooks.LeaderChanged != nil {
-		f.changes = append(f.changes, f.queueOfChanges(func(_ Leader, e event) { f.callHook(e) }))
-	}
-	if f.hooks.Error != nil {
-		f.failures = f.newQueue(f.callHook)
-	}
 	f.started = f.tasks.run(f.follow)
 }
 
@@ -84,8 +81,8 @@ func (f *Follower) start() {
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
-	if err := observe(f.ctx, f.store, f.ask, f.tellFailure, f.publish); err != nil {
-		f.log.Error("permanent error, the follower stops", "error", err)
+	if err := observe(f.ctx, f.store, f.ask, f.tell, f.publish); err != nil {
+		f.say(slog.LevelError, "permanent error, the follower stops", "error", err)
 		f.end(err)
 	}
 }
@@ -121,19 +118,9 @@ func (f *Follower) publish(known store.Known) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.channels.show(e.leader.Value)
-	for _, q := range f.changes {
-		q.add(e)
-	}
 	f.mu.Unlock()
-	f.note(e)
-}
-
-// tellFailure tells of a failure that is tried again.
-func (f *Follower) tellFailure(e event) {
-	f.note(e)
-	if f.failures != nil {
-		f.failures.add(e)
-	}
+	f.tell(e)
+	f.calls.Add(leaderChanged, func() { f.callBack(e.leader) })
 }
 
 // state returns what is known, and a channel that is closed when that changes.

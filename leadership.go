@@ -32,8 +32,8 @@
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
 //   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
-//     session or connection of theirs is left, if the store can be reached. (A one-shot watch of ZooKeeper's might
-//     wait at the server for the next change or the session's end.)
+//     session or connection of theirs is left, if the store can be reached and no log handler or hook hangs. (A one-shot
+//     watch of ZooKeeper's might wait at the server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
 // before might arrive after its successor's first. Send the token along and let the resource refuse lower ones.
@@ -94,8 +94,9 @@ var (
 // Options are settings that all candidates and followers understand. Nil stands for the zero value.
 type Options struct {
 	// Logger receives what happens: changes at level Info, trouble that may pass at Warn, what ends a candidate or a
-	// follower and callbacks that fail at Error, the rest at Debug. A handler that panics loses that line only, which
-	// the error channel says. Default: nothing is logged.
+	// follower and callbacks that fail at Error, the rest at Debug. The lines come from a goroutine that nothing waits for:
+	// see Hooks. A handler that panics loses that line only, which the error channel and slog.Default say. Default: nothing
+	// is logged.
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks

@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,11 +50,10 @@ func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
 
 // reentrant is a candidate that calls the visitor at each site, on a store whose first acknowledgement fails.
 func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
-	acknowledged := false
+	var acknowledged atomic.Bool
 	fake := changing(st, func(b *fakeBallot) {
 		b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
-			if !acknowledged {
-				acknowledged = true
+			if !acknowledged.Swap(true) {
 				return store.Leader{}, store.ErrUnknownOutcome
 			}
 			return b.Ballot.Acknowledge(ctx, value)

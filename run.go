@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -125,7 +127,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			err = nil // a ballot that ended before it led is no failure
 		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
-			c.log.Error("permanent error, the candidate stops", "error", err)
+			c.say(slog.LevelError, "permanent error, the candidate stops", "error", err)
 			c.failed(err)
 			return err
 		}
@@ -277,12 +279,12 @@ func (c *Candidate) checkToken(token uint64) error {
 func (c *Candidate) begin(d *drive, fit context.Context, ballot store.Ballot, span store.Span) (*Term, error) {
 	t := newTerm(c, d, fit, ballot, span)
 	c.gaveWay = false
-	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
+	d.tasks.Add(1) // another goroutine could give the term back meanwhile
 	defer d.tasks.Done()
-	if err := c.keep(t); err != nil {
+	if err := t.begin(); err != nil {
 		return nil, err
 	}
-	t.begin()
+	d.tasks.Go(t.watch)
 	return t, nil
 }
 
@@ -308,7 +310,7 @@ func (c *Candidate) takeOver(t *Term) error {
 		if t.ctx.Err() != nil {
 			break
 		}
-		if err := call(func() error { return won(t.ctx, t) }); err != nil {
+		if err := teller.Call(func() error { return won(t.ctx, t) }); err != nil {
 			return fmt.Errorf("takeover failed: %w", err)
 		}
 	}
@@ -326,7 +328,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ended): // the consequence
 		why, reported = ended, nil
 	default:
-		c.log.Warn("the leader's function failed after its term had ended", "token", t.Token(), "error", err)
+		c.say(slog.LevelWarn, "the leader's function failed after its term had ended", "token", t.Token(), "error", err)
 		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
 	}
 	if !t.Acknowledged() {

@@ -180,6 +180,7 @@ func TestCampaignSaysIfTheBallotMightBeLeft(t *testing.T) {
 			})
 			_, err := w.candidate(st, "a", log.heard(nil)).Campaign(background)
 			require.ErrorIs(w, err, store.ErrUnavailable)
+			synctest.Wait()
 			require.Equal(w, logged, strings.Contains(log.String(), "could not confirm that the ballot was removed"), failure)
 		})
 	}

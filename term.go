@@ -31,17 +31,15 @@ type Term struct {
 	ended        time.Time // written before over is set
 	acknowledged atomic.Pointer[time.Time]
 
-	gone     atomic.Bool    // the caller of Campaign has given the ballot back
-	reports  queue          // what watch has seen
-	reported sync.WaitGroup // until the last report, termEnded, has been told
+	gone      atomic.Bool // the caller of Campaign has given the ballot back
+	telling   sync.Mutex  // held while the term begins and while it is told of, so that the beginning is told first
+	toldOfEnd bool        // guarded by telling
 }
 
 // newTerm returns a term that goes on, and that nothing watches before begin.
 func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, span store.Span) *Term {
 	t := &Term{c: c, drive: d, fit: fit, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
-	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
-	t.reported.Add(1)
 	return t
 }
 
@@ -101,7 +99,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err == nil {
 			if now := time.Now(); t.acknowledged.CompareAndSwap(nil, &now) {
-				t.c.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
+				t.tell(event{what: termAcknowledged, leader: leader})
 			}
 			return nil
 		}
@@ -143,7 +141,7 @@ func (t *Term) Resign() { t.end(ErrResigned) }
 // Withdraw ends the term, if it is not over yet, and gives the ballot back. Call it for every term that Campaign returned,
 // once the leader's work has stopped: the candidate may campaign again when it has returned. It blocks until the store has
 // confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store goes on in the background
-// as long as the session lives. It waits for no callback or hook.
+// as long as the session lives.
 //
 // A term of Run or RunForElection is refused with ErrRunning, and goes on: they give the ballot back when the leader's
 // function and the callbacks have returned.
@@ -158,8 +156,8 @@ func (t *Term) Withdraw(ctx context.Context) error {
 	if errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
 		return nil
 	}
-	if t.gone.CompareAndSwap(false, err == nil) && err == nil {
-		t.c.tasks.run(func() { t.tellGivenBack(true) })
+	if err == nil && t.gone.CompareAndSwap(false, true) {
+		t.tell(event{what: ballotGivenBack, time: time.Since(t.ended)})
 	}
 	return err
 }
@@ -177,59 +175,56 @@ func (t *Term) current() bool {
 	return !t.over.Load() && t.lease.Holds(t.span)
 }
 
-// begin watches the term, and tells that it has begun.
-func (t *Term) begin() {
-	t.drive.tasks.Go(t.watch)
-	defer t.reports.resume()
+// begin makes the term the candidate's, and tells that it has begun. It is refused after Stop.
+func (t *Term) begin() error {
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	if err := t.c.keep(t); err != nil {
+		return err
+	}
 	t.c.tell(event{what: termBegan, token: t.Token()})
+	return nil
+}
+
+// tell tells of the term, in the order in which things happen. Nothing is told after the end but what outlives it.
+func (t *Term) tell(e event) {
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	if t.toldOfEnd && e.what != termAcknowledged && e.what != ballotGivenBack {
+		return
+	}
+	e.token = t.Token()
+	t.c.tell(e)
+	t.toldOfEnd = t.toldOfEnd || e.what == termEnded
 }
 
 // end ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
-// stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
-// no function of the user's but the log's handler.
+// stands until it is given back, so that no other candidate leads while the leader's work still winds down.
 func (t *Term) end(cause error) {
-	first := false
 	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
-		first = true
-		t.c.tasks.begin() // Done waits for the log; not refused, as the term has not been given back
 		t.ended = time.Now()
 		t.over.Store(true) // before termEnded: see termBegan there
 		t.c.channels.termEnded()
 		t.cancel(cause)
+		if errors.Is(cause, ErrRequested) {
+			t.tell(event{what: termRequested})
+		}
+		t.tell(event{what: termEnded, err: cause})
 	})
-	if first {
-		defer t.c.tasks.end()
-		t.c.note(event{what: termEnded, token: t.Token(), err: cause})
-	}
 }
 
-// giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
+// giveBack gives the ballot back, and tells if it is known to be gone.
 func (t *Term) giveBack() {
 	gone := t.c.withdraw(t.ballot)
 	t.c.letGo(t)
-	t.tellGivenBack(gone)
-}
-
-// tellGivenBack tells that the ballot is known to be gone, once the hook of the term's end has returned.
-func (t *Term) tellGivenBack(gone bool) {
-	took := time.Since(t.ended)
-	t.reported.Wait()
 	if gone {
-		t.c.tell(event{what: ballotGivenBack, token: t.Token(), time: took})
+		t.tell(event{what: ballotGivenBack, time: time.Since(t.ended)})
 	}
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
-// from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
-// report. All reports come from here, so the end is the last. Renewals do not wake it unless one was overdue.
-func (t *Term) watch() {
-	t.end(t.untilOver())
-	cause := context.Cause(t.ctx)
-	if errors.Is(cause, ErrRequested) {
-		t.reports.add(event{what: termRequested})
-	}
-	t.reports.add(event{what: termEnded, err: cause})
-}
+// from the store for that, and no function of the user's runs here. Renewals do not wake it unless one was overdue.
+func (t *Term) watch() { t.end(t.untilOver()) }
 
 // untilOver returns why the term is over.
 func (t *Term) untilOver() error {
@@ -265,21 +260,10 @@ func (t *Term) untilOver() error {
 			late, renewed = t.lease.Last().Overdue, nil
 		case <-silent:
 			if !t.Acknowledged() && !t.c.warned.Swap(true) {
-				t.reports.add(event{what: termUnacknowledged, time: t.c.store.TTL()})
+				t.tell(event{what: termUnacknowledged, time: t.c.store.TTL()})
 			}
 		}
 	}
-}
-
-// report tells of what watch has seen, in the background. end has told the log of the end.
-func (t *Term) report(e event) {
-	e.token = t.Token()
-	if e.what != termEnded {
-		t.c.tell(e)
-		return
-	}
-	defer t.reported.Done()
-	t.c.callHook(e)
 }
 
 // lapseError is why a term is over whose lease has lapsed.
@@ -299,7 +283,7 @@ func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) 
 		return last.Overdue, nil
 	}
 	if remaining > 0 {
-		t.reports.add(event{what: termOverdue, time: remaining})
+		t.tell(event{what: termOverdue, time: remaining})
 	}
 	return nil, last.Changed
 }

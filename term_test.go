@@ -378,6 +378,7 @@ func TestAcknowledgeByTwoIsToldOnce(t *testing.T) {
 		close(both)
 		require.NoError(w, <-first)
 		require.NoError(w, <-second)
+		synctest.Wait()
 		require.Equal(w, []string{"acknowledged"}, happened.all())
 	})
 }

@@ -48,7 +48,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		floor := d.known().floor
 		sent, resp, err := k.renew(ctx)
 		if revision := resp.GetHeader().GetRevision(); err == nil && 0 < revision && revision < floor { // a gateway leaves it out
-			err = d.settle(ctx, floor, d.layout.void(s.id, 0))
+			err = s.settle(ctx, floor)
 		}
 		switch {
 		case s.history.Err() != nil:

@@ -45,9 +45,14 @@ var errRestored = errors.New("the cluster was restored to an earlier state")
 
 // settle finds out whether an answer with a revision lower than the floor comes from a member that lags behind, or from a
 // cluster that was restored, which ends the history. Its transaction goes through the cluster's log since it might delete the
-// key, and deletes nothing. The key is one that the session may write. If others have written so much since the restore that
+// key, and deletes nothing. The key is that of a ballot which the session has put: its user may write that, whatever its role
+// has been denied (TestSettleNeedsNoMoreThanTheBallot). If others have written so much since the restore that
 // the cluster has reached the floor, settle does not notice; then the read of the own ballot does, when it is watched anew.
-func (d *driver) settle(ctx context.Context, floor int64, key string) error {
+func (s *session) settle(ctx context.Context, floor int64) error {
+	d := s.driver
+	s.mu.Lock()
+	key := cmp.Or(s.put, d.layout.void(s.id, 0))
+	s.mu.Unlock()
 	never := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)}
 	resp, err := d.txn(ctx, never, []clientv3.Op{clientv3.OpDelete(key)})
 	if err != nil {

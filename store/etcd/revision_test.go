@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -183,6 +184,30 @@ func TestRenewalOfARestoredLease(t *testing.T) {
 	lost(t, b)
 	require.ErrorContains(t, b.Err(), errRestored.Error())
 	require.True(t, b.Lease().Last().Sent.Before(stopped), "a renewal after the restore has counted")
+}
+
+// A role that may write an election and only read what else is below the prefix has its renewals settled: it may write its
+// ballots.
+func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
+	t.Parallel()
+	server, election, name := sharedGuarded(t), newElection(), newElection()
+	client := root(t, server)
+	addReader(t, client, name)
+	_, err := client.RoleGrantPermission(soon(t), name, ackKey(election), clientv3.GetPrefixRangeEnd(ackKey(election)),
+		clientv3.PermissionType(clientv3.PermReadWrite))
+	require.NoError(t, err)
+	d := begun(t, Config{Endpoints: server.Addrs(), User: name, Password: secret, TTL: long})
+	opened, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	s := opened.(*session)
+	require.Error(t, s.settle(soon(t), 0))
+	e := enter(t, s, election, engine.Nonce{Name: "n"})
+	require.NoError(t, s.settle(soon(t), int64(e.Token)))
+	require.NoError(t, s.history.Err())
+	d.raise(1 << 40)
+	require.NoError(t, s.settle(soon(t), 1<<40))
+	require.ErrorIs(t, context.Cause(s.history), errRestored)
+	require.Equal(t, []string{keyOf(e.Key)}, keys(t, client, ballotKeys(election)))
 }
 
 // A gateway that leaves the cluster's id out is no other cluster.

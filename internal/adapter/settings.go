@@ -34,8 +34,9 @@ type Settings struct {
 	NoPassword bool // a user needs none
 	TLS        **tls.Config
 	Dial       *func(ctx context.Context, network, address string) (net.Conn, error)
-	Client     string // the name in errors of a client that is not the store's own
-	Given      bool   // there is such a client
+	Dialer     **Dialer // Complete makes it, unless there is one
+	Client     string   // the name in errors of a client that is not the store's own
+	Given      bool     // there is such a client
 	Lifeline   *string
 	Secure     *func() (*lifeline.Secure, error) // reads the files of TLS that a URL names; points to nil if no URL does
 
@@ -91,8 +92,12 @@ func (s Settings) Complete() error {
 		return err
 	}
 	*s.Servers = hostport.WithPorts(*s.Servers, s.Port)
-	if *s.Dial == nil {
-		*s.Dial = (&net.Dialer{}).DialContext
+	switch {
+	case *s.Dialer != nil:
+	case *s.Dial != nil:
+		*s.Dialer = NewDialer(*s.Dial, nil)
+	default:
+		*s.Dialer = SystemDialer()
 	}
 	return nil
 }

@@ -63,7 +63,8 @@ type Config struct {
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
 
-	secure func() (*lifeline.Secure, error) // see adapter.Settings
+	dialer *adapter.Dialer // see adapter.Settings, as for secure
+	secure func() (*lifeline.Secure, error)
 }
 
 // What Consul accepts.
@@ -84,7 +85,7 @@ func (c *Config) settings() adapter.Settings {
 	}
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
-		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial,
+		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }

@@ -55,7 +55,8 @@ type Config struct {
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
 
-	secure func() (*lifeline.Secure, error) // see adapter.Settings
+	dialer *adapter.Dialer // see adapter.Settings, as for secure
+	secure func() (*lifeline.Secure, error)
 }
 
 // The longest lease, in whole seconds: the cluster's own limit, unless a time.Duration holds less.
@@ -65,7 +66,7 @@ const maxTTL = min(math.MaxInt64/time.Second, 9_000_000_000) * time.Second
 func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger, Renewed: &c.Renewed,
-		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
+		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }

@@ -40,12 +40,13 @@ func (d *driver) awaitDial(ctx context.Context) {
 // dial opens a connection for the client library.
 func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	d.awaitDial(ctx)
-	conn, err := d.config.Dial(ctx, "tcp", address)
+	conn, err := d.config.dialer.Dial(ctx, address)
 	if err != nil {
 		d.notConnected(ctx, fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	c := &connection{Conn: conn, dialled: time.Now()}
+	d.config.dialer.Leave(address, conn.RemoteAddr()) // the next connection goes to another address of the name
+	c := newConnection(conn, max(d.limit(), time.Second))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.connections[address] = c
@@ -78,11 +79,29 @@ func (d *driver) limit() time.Duration {
 // errLate says that a member did not answer within the limit.
 var errLate = errors.New("the member did not answer in time")
 
-// connection is one that records when data last came over it.
+// connection is one that records when data last came over it. If nothing comes for the limit after it was made, it is
+// closed: a member that hangs accepts connections, and the client library would wait for a TTL.
 type connection struct {
 	net.Conn
 	dialled time.Time
+	silent  *time.Timer  // closes it
 	heard   atomic.Int64 // nanoseconds from dialled, by the monotonic clock; 0 if nothing has come
+}
+
+func newConnection(conn net.Conn, limit time.Duration) *connection {
+	c := &connection{Conn: conn, dialled: time.Now()}
+	c.silent = time.AfterFunc(limit, func() {
+		if c.heard.Load() == 0 {
+			_ = conn.Close()
+		}
+	})
+	return c
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.silent.Stop()
+	return c.Conn.Close()
 }
 
 // Read implements net.Conn.

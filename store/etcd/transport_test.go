@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
@@ -26,7 +27,7 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().String()
-	d := &driver{config: Config{TTL: 4 * time.Second, Dial: (&net.Dialer{}).DialContext}, connections: map[string]*connection{}}
+	d := &driver{config: Config{TTL: 4 * time.Second, dialer: adapter.SystemDialer()}, connections: map[string]*connection{}}
 	before := time.Now()
 	conn, err := d.dial(context.Background(), address)
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func TestClosedConnectionSaysThatNoAnswerCame(t *testing.T) {
 	tcp, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
 	for _, conn := range []net.Conn{pipe, tcp} {
-		c := &connection{Conn: conn, dialled: time.Now()}
+		c := newConnection(conn, 1000*time.Hour)
 		require.NoError(t, c.Close())
 		_, err := c.Read(make([]byte, 1))
 		require.ErrorIs(t, err, errNoAnswer)

@@ -49,6 +49,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
+
+	dialer *adapter.Dialer // see adapter.Settings
 }
 
 const (
@@ -61,7 +63,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
 		Servers: &c.Addresses, Field: "addresses", Port: "5432", User: &c.User, NoPassword: true, Password: &c.Password,
-		TLS: &c.TLS, Dial: &c.Dial,
+		TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		NoLifeline: "sessions in PostgreSQL are ended by peers, and a lifeline ends those of ZooKeeper, etcd and Consul",
 	}
 }

@@ -48,14 +48,11 @@ func (c Config) connConfigs() (list []*pgx.ConnConfig, err error) {
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
 	config.Fallbacks, config.RequireAuth = nil, ""
 	config.ConnectTimeout = 2 * max(c.limit(), 2*time.Second)
-	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	config.DialFunc = func(ctx context.Context, _, address string) (net.Conn, error) {
 		if ctx.Value(dialed{}) == nil {
 			return nil, errNoCancel
 		}
-		ctx, cancel := context.WithTimeout(ctx, c.limit()/2)
-		defer cancel()
-		return c.Dial(ctx, network, address)
+		return c.dialer.Dial(ctx, address)
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, also on a new connection
 	config.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
@@ -88,19 +85,62 @@ func (d *driver) connected(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
+// target is one address of a server. Each address of a name is a server of its own: one of them is the primary.
+type target struct {
+	server  *pgx.ConnConfig
+	address string // with the port
+	unknown error  // why the server's name can't be looked up
+}
+
+// targets looks all servers up.
+func (d *driver) targets(ctx context.Context) (list []target) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.limit()/2)
+	defer cancel()
+	for _, server := range d.servers {
+		addresses, err := d.config.dialer.Addresses(ctx, net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))))
+		if err != nil {
+			list = append(list, target{unknown: err})
+		}
+		for _, address := range addresses {
+			list = append(list, target{server: server, address: address})
+		}
+	}
+	return list
+}
+
+// dial makes a connection to an address. The limit is for TCP alone.
+func (t target) dial(ctx context.Context, limit time.Duration) (*pgx.Conn, error) {
+	if t.unknown != nil {
+		return nil, t.unknown
+	}
+	config := t.server.Copy()
+	config.LookupFunc = func(context.Context, string) ([]string, error) { return []string{t.address}, nil }
+	reach := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return reach(ctx, network, address)
+	}
+	return pgx.ConnectConfig(context.WithValue(ctx, dialed{}, true), config)
+}
+
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
 // connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach:
-// that one might be the primary.
+// that one might be the primary. The addresses share the time that servers which do not take connections may cost.
 func (d *driver) connect() (*pgx.Conn, error) {
-	servers := slices.Clone(d.servers)
+	ctx := d.life.Background
+	targets := d.targets(ctx)
 	if last := d.answered.Load(); last != nil {
-		servers = append([]*pgx.ConnConfig{last}, slices.DeleteFunc(servers, func(c *pgx.ConnConfig) bool { return c == last })...)
+		if at := slices.IndexFunc(targets, func(t target) bool { return t.address == *last }); at > 0 {
+			targets = slices.Concat(targets[at:at+1], targets[:at], targets[at+1:])
+		}
 	}
+	limit := max(d.config.limit()/2/time.Duration(len(targets)), d.config.limit()/8)
 	var away, refusal error
-	for _, server := range servers {
-		conn, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, true), server)
+	for _, t := range targets {
+		conn, err := t.dial(ctx, limit)
 		if err == nil {
-			d.answered.Store(server)
+			d.answered.Store(&t.address)
 			return conn, nil
 		}
 		switch err = d.unsent(err); {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,13 +59,36 @@ func TestServerThatAnsweredIsFirst(t *testing.T) {
 		f.gone["a:1"] = true
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
-		require.Equal(t, 12*time.Second, took, "to dial takes half the limit at most")
+		require.Equal(t, 4*time.Second, took, "the servers share half the limit")
 		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dials())
 		f.set(func() { f.away["b:1"], f.gone["a:1"] = true, false })
 		f.drop()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"b:1", "a:1"}, f.dials()[3:5], "then the others in their order")
+	})
+}
+
+// Each address of a name is a server of its own: the first is dead, the second a standby.
+func TestPrimaryIsOneAddressOfAName(t *testing.T) {
+	var server *fakeServer
+	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
+	names := adapter.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		return server.dial(ctx, network, address)
+	}, func(context.Context, string) ([]netip.Addr, error) { return addresses, nil })
+	inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"db"}, dialer: names}, func(t *testing.T, f *fakeServer, d *driver) {
+		server = f
+		f.gone["10.0.0.3:5432"], f.standbys["10.0.0.1:5432"] = true, true
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, 4*time.Second, took)
+		primary := "10.0.0.2:5432"
+		require.Equal(t, []string{"10.0.0.3:5432", "10.0.0.1:5432", primary, primary}, f.dials())
+		f.set(func() { f.standbys[primary], f.standbys["10.0.0.1:5432"] = true, false })
+		f.drop()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{primary, "10.0.0.3:5432", "10.0.0.1:5432"}, f.dials()[4:7])
 	})
 }
 

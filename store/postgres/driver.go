@@ -26,11 +26,11 @@ type driver struct {
 	life   *adapter.Lifecycle
 	pool   pool
 
-	requests, renewals chan struct{}                  // how many are under way
-	losses             atomic.Uint64                  // of connections
-	servers            []*pgx.ConnConfig              // as Config lists them
-	answered           atomic.Pointer[pgx.ConnConfig] // the server that a connection was made to last
-	start              sync.Once                      // of the goroutines
+	requests, renewals chan struct{}          // how many are under way
+	losses             atomic.Uint64          // of connections
+	servers            []*pgx.ConnConfig      // as Config lists them
+	answered           atomic.Pointer[string] // the address that a connection was made to last
+	start              sync.Once              // of the goroutines
 
 	mu        sync.Mutex
 	epoch     int64             // guarded by mu, as are all below: the latest that a connection has told

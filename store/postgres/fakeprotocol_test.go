@@ -143,7 +143,7 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 			c.send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("a"), DataTypeOID: text}, {Name: []byte("b"), DataTypeOID: text}}},
 				&pgproto3.DataRow{Values: [][]byte{[]byte(a), []byte(b)}}, done)
 		}
-		row(cmp.Or(f.encoding, "UTF8"), cmp.Or(f.standby, "f"))
+		row(cmp.Or(f.encoding, "UTF8"), cmp.Or(f.standby, map[bool]string{true: "t"}[f.standbys[c.address]], "f"))
 		row(cmp.Or(f.layout, "1"), strconv.Itoa(cmp.Or(f.epochs[c.address], f.epoch)))
 		c.send(ready)
 	case strings.HasPrefix(sql, "LISTEN"):

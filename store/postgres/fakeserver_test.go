@@ -34,6 +34,8 @@ type fakeServer struct {
 	slow    time.Duration                        // it takes so long to connect
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
 
+	standbys map[string]bool // by address
+
 	mute    bool     // notifications of clients get lost, as with a pooler
 	dialled []string // addresses
 	calls   []fakeCall
@@ -68,7 +70,7 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{
 			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
-			notices: map[string]string{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
+			notices: map[string]string{}, away: map[string]bool{}, gone: map[string]bool{}, standbys: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
 		}
 		if config.Addresses == nil {
 			config.Addresses = []string{"a:1"}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ type Config struct {
 	Token, Datacenter, Namespace, Partition string
 	TTL                                     time.Duration // for which idle connections are kept
 	TLS                                     *tls.Config
-	Dial                                    func(ctx context.Context, network, address string) (net.Conn, error)
+	Dialer                                  *adapter.Dialer
 	Client                                  *api.Client // of the caller, instead of the addresses and what belongs to them
 	Logger                                  *slog.Logger
 }
@@ -41,7 +40,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	if c.Client != nil {
 		return c, nil
 	}
-	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ttl: config.TTL}
+	c.dialer = &dialer{addresses: config.Addresses, names: config.Dialer, tls: config.TLS, ttl: config.TTL}
 	c.conns = newConnections(c.dialer, config)
 	var err error
 	if c.Client, err = newAPIClient(c.conns, config); err != nil {

@@ -85,6 +85,7 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if conn := got.Load(); conn != nil {
 		at = conn.at
+		n.dialer.names.Leave(n.dialer.addresses[at], conn.RemoteAddr())
 	}
 	if n.dialer.skip(at) {
 		n.transport.CloseIdleConnections()

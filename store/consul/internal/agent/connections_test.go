@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,30 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 		patient.Wait()
 		_ = a.client.Ready(t.Context())
 		a.dials("c")
+	})
+}
+
+// A name has two addresses: all connections go to one of them, until it falls silent.
+func TestSilentAddressOfANameIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")}, nil
+		}
+		silent := ""
+		a := newNamedAgents(t, []string{"consul:8500"}, both, func(address string, _ *http.Request) bool { return address != silent })
+		two := func() {
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { _ = a.client.Ready(t.Context()) })
+			}
+			both.Wait()
+		}
+		two()
+		a.dials("10.0.0.2:8500", "10.0.0.2:8500")
+		silent = "10.0.0.2:8500"
+		require.Error(t, a.ask(time.Second))
+		two()
+		a.dials("10.0.0.1:8500", "10.0.0.1:8500")
 	})
 }
 
@@ -206,7 +231,7 @@ func TestCloseWaitsForDials(t *testing.T) {
 		conn := &closing{Conn: ours}
 		c, err := New(life, Config{
 			Addresses: []string{"a"}, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return conn, nil },
+			Dialer: adapter.NewDialer(func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return conn, nil }, nil),
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -227,13 +252,28 @@ type agents struct {
 
 // newAgents returns agents. answers reports whether an agent answers a request.
 func newAgents(t *testing.T, addresses []string, answers func(address string, req *http.Request) bool) *agents {
+	return newNamedAgents(t, addresses, nil, answers)
+}
+
+// connected is a connection to an address.
+type connected struct {
+	net.Conn
+	address netip.AddrPort
+}
+
+func (c connected) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.address) }
+
+// newNamedAgents is newAgents for names that are looked up.
+func newNamedAgents(t *testing.T, addresses []string, lookup func(context.Context, string) ([]netip.Addr, error),
+	answers func(address string, req *http.Request) bool,
+) *agents {
 	a := &agents{t: t, dialed: make(chan string, 128)}
 	life := adapter.NewLifecycle("consul", false, "")
 	var serving sync.WaitGroup
 	var err error
 	a.client, err = New(life, Config{
 		Addresses: addresses, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
-		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		Dialer: adapter.NewDialer(func(_ context.Context, _, address string) (net.Conn, error) {
 			time.Sleep(time.Millisecond) // so that requests that are sent at once each need a connection
 			a.dialed <- address
 			conn, agent := net.Pipe()
@@ -249,8 +289,9 @@ func newAgents(t *testing.T, addresses []string, answers func(address string, re
 					}
 				}
 			})
-			return conn, nil
-		},
+			at, _ := netip.ParseAddrPort(address)
+			return connected{conn, at}, nil
+		}, lookup),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

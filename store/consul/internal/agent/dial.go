@@ -18,7 +18,7 @@ import (
 // dialer opens connections to the first agent that accepts one, beginning with the one that did last.
 type dialer struct {
 	addresses []string
-	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	names     *adapter.Dialer
 	tls       *tls.Config
 	ttl       time.Duration
 
@@ -37,7 +37,7 @@ const dialLimit = 3 * time.Second
 
 // connect dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
 // has given up, for dialLimit.
-func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, error) {
+func (d *dialer) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -49,7 +49,7 @@ func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, erro
 	var errs []error
 	for range d.addresses {
 		at := d.next.Load()
-		conn, err := d.openOne(ctx, network, at)
+		conn, err := d.openOne(ctx, at)
 		if err == nil {
 			return conn, nil
 		}
@@ -71,7 +71,7 @@ func (d *dialer) skip(at int64) bool {
 	return d.next.CompareAndSwap(at, (at+1)%int64(len(d.addresses)))
 }
 
-func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Conn, error) {
+func (d *dialer) openOne(ctx context.Context, at int64) (net.Conn, error) {
 	address := d.addresses[at]
 	limit := dialLimit
 	if len(d.addresses) == 1 {
@@ -79,12 +79,14 @@ func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Con
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	conn, err := d.dial(ctx, network, address)
+	conn, err := d.names.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	if d.tls != nil {
+		at := conn.RemoteAddr()
 		if conn, err = adapter.Secure(ctx, conn, d.tls, address); err != nil {
+			d.names.Leave(address, at)
 			return nil, err
 		}
 	}

@@ -111,10 +111,9 @@ func TestWhichAgentsAreGone(t *testing.T) {
 		a, b error
 		gone bool
 	}{{syscall.ECONNREFUSED, syscall.ECONNREFUSED, true}, {syscall.ECONNREFUSED, syscall.EHOSTUNREACH, true}, {syscall.EHOSTUNREACH, syscall.ENETUNREACH, false}} {
-		d := &dialer{addresses: []string{"a", "b"}}
-		d.dial = func(_ context.Context, _, address string) (net.Conn, error) {
+		d := &dialer{addresses: []string{"a", "b"}, names: adapter.NewDialer(func(_ context.Context, _, address string) (net.Conn, error) {
 			return nil, map[string]error{"a": c.a, "b": c.b}[address]
-		}
+		}, nil)}
 		_, err := d.connect(t.Context(), "tcp", "")
 		require.Equal(t, c.gone, Refusing(err))
 		require.Equal(t, c.gone, Refusing(newClient(t).Explain(err)))
@@ -143,7 +142,7 @@ func TestCloseFindsLostConnections(t *testing.T) {
 	t.Cleanup(func() { _ = agents.Close() })
 	c, err := New(adapter.NewLifecycle("consul", false, ""), Config{
 		Addresses: []string{"a"}, TTL: time.Second,
-		Dial: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+		Dialer: adapter.NewDialer(func(context.Context, string, string) (net.Conn, error) { return ours, nil }, nil),
 	})
 	require.NoError(t, err)
 	_, err = c.dialer.connect(t.Context(), "tcp", "")

@@ -18,7 +18,7 @@ func newWatcher(t *testing.T, o Options, tell func(News)) (*Watcher, *watch) {
 	life := adapter.NewLifecycle("consul", false, "")
 	client, err := agent.New(life, agent.Config{
 		Addresses: []string{"127.0.0.1:1"}, TTL: time.Second, Logger: slog.New(slog.DiscardHandler),
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		Dialer: adapter.NewDialer(func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, nil),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { life.Stop(); life.Wait(); client.Close() })

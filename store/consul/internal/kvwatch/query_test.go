@@ -2,7 +2,6 @@ package kvwatch
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -82,7 +81,7 @@ func TestReadFailsAfterTheIndexWentBack(t *testing.T) {
 	life := adapter.NewLifecycle("consul", false, "")
 	client, err := agent.New(life, agent.Config{
 		Addresses: []string{srv.Listener.Addr().String()}, TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
-		Dial: (&net.Dialer{}).DialContext,
+		Dialer: adapter.SystemDialer(),
 	})
 	require.NoError(t, err)
 	defer func() { life.Stop(); life.Wait(); client.Close() }()

@@ -22,10 +22,10 @@ func TestSharedWatchesInAnOutage(t *testing.T) {
 		life := adapter.NewLifecycle("consul", false, "")
 		client, err := agent.New(life, agent.Config{
 			Addresses: []string{"127.0.0.1:1"}, TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
-			Dial: func(context.Context, string, string) (net.Conn, error) {
+			Dialer: adapter.NewDialer(func(context.Context, string, string) (net.Conn, error) {
 				dials.Add(1)
 				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-			},
+			}, nil),
 		})
 		require.NoError(t, err)
 		all := New(client, "p/", func(string, agent.Entry) bool { return true }, func() {})

@@ -65,9 +65,9 @@ func (l *Lifecycle) Go(task func()) bool {
 	return true
 }
 
-// Warn logs in a goroutine of its own: the handler is the program's, and might hang or exit. Wait waits for it.
+// Warn logs a line with the name of the store. The logger is that of [Settings].
 func (l *Lifecycle) Warn(logger *slog.Logger, what string, args ...any) {
-	l.Go(func() { logger.Warn(what, append([]any{"store", l.Name}, args...)...) })
+	logger.Warn(what, append([]any{"store", l.Name}, args...)...)
 }
 
 // Call begins a user's call: the context it returns ends with the caller's and when the store is closed. The caller

@@ -13,6 +13,7 @@ import (
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/internal/redact"
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -63,11 +64,13 @@ func (s Settings) Read(u *store.URL) error {
 	return u.Check()
 }
 
-// Complete fills in the defaults. It returns an error that names the first setting which can't be used.
+// Complete fills in the defaults, and makes the logger write in a goroutine of its own. It returns an error that names the
+// first setting which can't be used.
 func (s Settings) Complete() error {
 	if *s.Logger == nil {
 		*s.Logger = slog.New(slog.DiscardHandler)
 	}
+	*s.Logger = teller.Logger(*s.Logger)
 	if err := store.CheckSession(s.TTL, s.Grace, s.Least, s.Most, s.Unit); err != nil || s.Servers == nil {
 		return err
 	}

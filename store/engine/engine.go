@@ -74,7 +74,7 @@
 //
 // The keeper and the audit, while a session is wanted; one for each session that ends after its leader's work; one for
 // each ballot, observation, orphan, and session that is looked after; maintain, for as long as the store is open; one for
-// the confirmation under way; up to 16 that look at heads after a reconnection; one that logs. Close waits for all of them,
+// the confirmation under way; up to 16 that look at heads after a reconnection. Close waits for all of them,
 // and for the calls of users that are in the driver, before it closes the driver.
 //
 // Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the gate's or the rota's, the
@@ -104,9 +104,9 @@ type Settings struct {
 	Name   string        // of the store in errors and logs: its URL without credentials
 	TTL    time.Duration // of a session that is not renewed
 	Pace   time.Duration // from one confirmation to the next, and from one turn to the next; TTL/4 at most
-	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
+	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits a second for its handler
 
-	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits for it
+	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits a second for it
 
 	Lifeline lifeline.Line // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
 
@@ -123,7 +123,7 @@ type Engine struct {
 	settings   Settings
 	id         string // random: the nonces of this store begin with it
 	life       *adapter.Lifecycle
-	program    teller
+	program    program
 	gate       gate
 	rota       rota
 	confirming chan struct{}  // has one while a confirmation is under way
@@ -157,8 +157,8 @@ func New(d Driver, s Settings) *Engine {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	e.id = hex.EncodeToString(id[:])
-	e.program.start = e.life.Go
-	e.program.logger, e.gate.name, e.gate.program = s.Logger, s.Name, &e.program
+	e.program = newProgram(s.Logger)
+	e.gate.name, e.gate.program = s.Name, &e.program
 	e.confirming = make(chan struct{}, 1)
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
@@ -378,6 +378,7 @@ func (e *Engine) Close() error {
 		e.life.Wait()
 		e.calls.Wait()
 		e.closed = e.driver.Close()
+		e.program.flush()
 		if e.settings.Lifeline != nil {
 			e.settings.Lifeline.Close()
 		}

@@ -13,7 +13,7 @@ import (
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
 type outage struct {
 	name    string // constant: of the store
-	program *teller
+	program *program
 
 	answered time.Time     // when the last answer came
 	began    time.Time     // when the request was sent that has no answer; zero if there is no outage

@@ -167,15 +167,7 @@ func (s *session) renewed(p Proof) {
 	s.engine.gate.answer()
 	s.connected(p.Connection)
 	if tell, latency := s.engine.settings.Renewed, p.Sent.Since(time.Now()); tell != nil {
-		s.engine.program.call(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					s.engine.program.log(slog.LevelError, "the function Renewed of the store's options has panicked",
-						"store", s.engine.settings.Name, "panic", p)
-				}
-			}()
-			tell(latency)
-		})
+		s.engine.program.call(s.engine.settings.Name, "the function Renewed", func() { tell(latency) })
 	}
 }
 

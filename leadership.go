@@ -104,7 +104,8 @@ type Options struct {
 	// ballot with one of these values waits, it gives its ballot back and stands again, behind all others. Having given way
 	// once, it does not give way again until it has led; otherwise two could give way to each other for ever. It costs a
 	// read of the queue, for which the candidate waits a quarter of the TTL at most. If the preferred candidate has crashed,
-	// no candidate leads until its session has expired. A follower ignores it. Default: none.
+	// no candidate leads until its session has expired. A switch-over to this candidate, by package operate, comes first. A
+	// follower ignores it. Default: none.
 	GiveWayTo []string
 	// Fitness lets a candidate stand and lead only while a check succeeds. A follower ignores it. Default: none.
 	Fitness *Fitness

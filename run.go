@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/directive"
 	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
@@ -247,7 +248,8 @@ func stillStands(ctx context.Context, ballot store.Ballot) error {
 	return nil
 }
 
-// givesWay reports whether the candidate gives its ballot back instead of leading with it, since one that it prefers waits.
+// givesWay reports whether the candidate gives its ballot back instead of leading with it, since one that it prefers waits,
+// and no operator wants this one to lead.
 // The others wait meanwhile, so a store that does not answer soon is not waited for.
 func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
 	if len(c.giveWayTo) == 0 || c.gaveWay {
@@ -257,6 +259,10 @@ func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
 	defer cancel()
 	queue, err := c.store.Ballots(ctx, c.election)
 	if err != nil || len(queue) == 0 || queue[0].Token != ballot.Token() { // whether one waits can't be known now
+		return false
+	}
+	lead := directive.Lead(ballot.Token())
+	if slices.ContainsFunc(queue, func(b store.Standing) bool { return b.Value == lead }) {
 		return false
 	}
 	c.gaveWay = slices.ContainsFunc(queue[1:], func(b store.Standing) bool {

@@ -60,11 +60,11 @@ func (w *world) open() *memory.Store {
 	return st
 }
 
-// add makes a candidate stand that acknowledges at once.
-func (w *world) add(value string) {
+// add makes a candidate stand that acknowledges at once, and gives way to others.
+func (w *world) add(value string, giveWayTo ...string) {
 	w.Helper()
 	w.stores[value] = w.open()
-	c, err := leadership.NewCandidate(w.stores[value], election, value, nil)
+	c, err := leadership.NewCandidate(w.stores[value], election, value, &leadership.Options{GiveWayTo: giveWayTo})
 	require.NoError(w, err)
 	w.all[value] = c
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/directive"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -107,7 +108,8 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 
 // SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead
 // of the target to stand again behind it; when the target is next in line, it asks the leader to resign; and it waits
-// until the target has acknowledged. In between no other candidate leads.
+// until the target has acknowledged. In between no other candidate leads: meanwhile a ballot of its own, behind the
+// target's, tells a target that prefers others (see leadership.Options) not to give way.
 //
 // A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs,
 // is waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
@@ -134,6 +136,13 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 	if err := giveWay(election, ahead); err != nil {
 		return o, err
 	}
+	if at > 0 {
+		end, err := insist(ctx, st, election, to)
+		if err != nil {
+			return o, err
+		}
+		defer end()
+	}
 	if at > 1 {
 		if o.Behind, err = stepBehind(ctx, st, election, ahead[1:]); err != nil {
 			return o, err
@@ -156,6 +165,23 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 		}
 		return q.Ballots[0].Token == to, nil
 	})
+}
+
+// insist casts the ballot that tells the target not to give way to others, and returns the function that gives it back. It
+// goes before that if it is first in line, since the target has gone, or if another operator wants to have it away.
+func insist(ctx context.Context, st store.Store, election string, to uint64) (end func(), err error) {
+	ballot, err := st.Cast(ctx, election, directive.Lead(to))
+	if err != nil {
+		return nil, err
+	}
+	waiting, stop := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = ballot.Wait(waiting)
+		_ = ballot.Withdraw(ctx) // once ctx has ended, the store goes on by itself
+	}()
+	return func() { stop(); <-gone }, nil
 }
 
 // giveWay returns an error if one of the ballots is not going to give way, or must not.

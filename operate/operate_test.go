@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,29 @@ func TestSwitchOver(t *testing.T) {
 			require.False(w, b.Asked, "marks go with their ballots")
 		}
 	})
+}
+
+// TestSwitchOverToOneThatGivesWay: the target leads, and no other in between, though it prefers one that waits, or the
+// leader, which stands again. The operator's own ballot has gone by then.
+func TestSwitchOverToOneThatGivesWay(t *testing.T) {
+	for _, preferred := range []string{"c0", "c2"} {
+		virtual(t, 1, func(w *world) {
+			w.add("c1", preferred)
+			w.add("c2")
+			for range 20 {
+				list := w.settle()
+				at := slices.IndexFunc(list, func(b store.Standing) bool { return b.Value == "c1" })
+				w.ledBy()
+				if at > 0 {
+					_, err := operate.SwitchOver(context.Background(), w.operator, election, list[at].Token)
+					require.NoError(w, err)
+					require.Equal(w, []string{"c1"}, w.ledBy())
+					require.Len(w, w.settle(), 3)
+				}
+				w.all["c1"].Resign()
+			}
+		})
+	}
 }
 
 // TestSwitchOverToTheLeader does nothing.

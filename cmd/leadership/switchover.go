@@ -135,6 +135,8 @@ func (c *switchoverCmd) explain(err error, target store.Standing, o operate.Outc
 		return &failure{exitNo, fmt.Errorf("the queue of %v has changed meanwhile: nothing was done", c.electionFlags), "try again"}
 	case !errors.Is(err, operate.ErrNotDone):
 		return err
+	case !stands && slices.ContainsFunc(o.After.Ballots, func(b store.Standing) bool { return b.Value == target.Value }):
+		return &failure{exitNo, fmt.Errorf("%s gave its ballot back in %v after the leader was asked to resign, and stands again: it might give way to others, in a version that does so also in a switch-over", name, c.electionFlags), "leadership ballots shows who stands; try again"}
 	case !stands:
 		return &failure{exitNo, fmt.Errorf("%s has gone in %v after the leader was asked to resign: the next in line leads", name, c.electionFlags), "leadership ballots shows who stands"}
 	case o.After.Ballots[0].Token == target.Token:

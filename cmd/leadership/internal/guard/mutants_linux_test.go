@@ -67,7 +67,7 @@ var mistakes = []mutants.Mutant{
 	{"a stop has the time that the end of a lease has", "guardian_linux.go",
 		"g.end(Stopped, r.Timeout)", "g.end(Stopped, g.StopTimeout)", "TestStop$"},
 	{"an unguarded stop has the time that the end of a lease has", "plain.go",
-		"p.end(Stopped, timeout)", "p.end(Stopped, p.config.StopTimeout)", "TestStop$/unguarded"},
+		"p.end(Stopped, timeout)", "p.end(Stopped, p.config.StopTimeout)", "TestStop/unguarded"},
 	{"a repeated report takes the second wait back", "supervisor_linux.go",
 		"if r.Kill != v.kill {", "{", "TestRepeatedReportTakesNoTime"},
 	{"an unguarded command keeps nothing", "plain.go",

@@ -58,6 +58,8 @@ func (c *Client) classify(err error) error {
 		return fmt.Errorf("%w: it speaks TLS, the scheme has to be consul+tls", ErrRefused)
 	case strings.Contains(text, "No path to datacenter"):
 		return fmt.Errorf("%w: dc %q: it knows no such datacenter: %s", ErrRefused, settings.Datacenter, OneLine(text))
+	case strings.Contains(text, "invalid key name"):
+		return fmt.Errorf("%w: %s", ErrKey, OneLine(text))
 	case strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", settings.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):
@@ -82,6 +84,9 @@ func (c *Client) classify(err error) error {
 // ErrRefused says that an agent can be reached, and refuses a request: the settings of the store and of the agent might not
 // match, or the agent can't find out what the token may do. Waiting does not help soon.
 var ErrRefused = fmt.Errorf("%w: the agent refuses", store.ErrUnavailable)
+
+// ErrKey says that the agent takes a key in transactions only, see Plain.
+var ErrKey = engine.Answered(fmt.Errorf("%w: the agent refuses the name of a key", store.ErrUnavailable))
 
 func classifyNet(err error) error {
 	var (

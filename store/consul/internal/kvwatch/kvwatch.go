@@ -6,8 +6,9 @@
 //     after a newer one, not from one watch of the key to the next either.
 //  2. Watch returns when it has told what was offered, or a read that was sent after the call.
 //  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
-//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. If a query has gone silent,
-//     the next Confirm tells what it has missed of a key that comes again. Of another key, the next Watch does.
+//  4. Every change of a state is told at once as a rule. It is told within 200 ms beyond the first 64 keys, and for keys that
+//     the agent takes in transactions only. If a query has gone silent, the next Confirm tells what it has missed of a key
+//     that comes again. Of another key, the next Watch does.
 //  5. A key may be watched While an own key stands. The end of the watched key is told only if the own key stood then, or
 //     later. Otherwise the watch is over without a word: a read has to tell. So a user who must know that the watched key
 //     has gone before the own key need not read the own key (BenchmarkResign). That holds once Watch has returned.
@@ -32,7 +33,7 @@ import (
 // than few (TestIdleCost).
 //
 // Keys beyond that number are watched together, see shared.go: TestManyElections stands in hundreds of elections within the
-// connections that a stock agent grants.
+// connections that a stock agent grants. So are keys that the agent takes in transactions only, see agent.Plain.
 //
 // Confirm reads the keys that come again, see verify.go.
 
@@ -44,11 +45,12 @@ type Watcher struct {
 	stands func(key string, e agent.Entry) bool
 	doubt  func()
 
-	mu      sync.Mutex
-	byKey   map[string]*watch                // guarded by mu, as are all below
-	queries int                              // under way
-	running bool                             // runShared is
-	offers  map[string]map[string]agent.Read // by directory and key
+	mu       sync.Mutex
+	byKey    map[string]*watch                // guarded by mu, as are all below
+	queries  int                              // under way
+	running  bool                             // runShared is
+	refusing bool                             // an agent has refused a query for a key that is not plain
+	offers   map[string]map[string]agent.Read // by directory and key
 
 	wake chan struct{} // has room for one: runShared has something to do
 }

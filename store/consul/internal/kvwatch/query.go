@@ -2,6 +2,7 @@ package kvwatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
@@ -19,9 +20,12 @@ func (w *watch) start() {
 	}
 }
 
+// mayQuery reports whether the agent takes a query for the key. The caller holds mu.
+func (w *watch) mayQuery() bool { return !w.refusing || agent.Plain(w.key) }
+
 // startQuery is start for a watch that runShared has. It reports whether the watch has a query.
 func (w *watch) startQuery() bool {
-	if w.queries >= agent.Queries || !w.client.Life.Go(w.follow) {
+	if !w.mayQuery() || w.queries >= agent.Queries || !w.client.Life.Go(w.follow) {
 		return false
 	}
 	w.queries++
@@ -31,7 +35,7 @@ func (w *watch) startQuery() bool {
 
 // follow asks for the next state, again and again, until there is nothing more to wait for, no user is left, or the query
 // breaks. Then runShared finds what may have been missed, for all watches whose queries broke at once, and watches them
-// until the next Confirm gives them queries again.
+// until the next Confirm gives them queries again. If the agent refuses the key, runShared keeps it.
 func (w *watch) follow() {
 	ctx := w.client.Life.Background
 	w.mu.Lock()
@@ -43,7 +47,8 @@ func (w *watch) follow() {
 		poll.Index = max(w.index, poll.Index)
 		w.mu.Unlock()
 		back, known, err := w.ask(ctx, &poll, version, whole)
-		if ctx.Err() == nil && back {
+		refused := errors.Is(err, agent.ErrKey)
+		if ctx.Err() == nil && back && !refused {
 			w.doubt()
 		}
 		if err == nil && (back || !known) {
@@ -51,6 +56,7 @@ func (w *watch) follow() {
 			poll.Index = 0 // that of the state, which may have been set back
 		}
 		w.mu.Lock()
+		w.refusing = w.refusing || refused
 		if err != nil || ctx.Err() != nil || w.over() || len(w.users) == 0 {
 			w.queries--
 			w.queried = false

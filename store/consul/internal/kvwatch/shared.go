@@ -36,7 +36,7 @@ func (all *Watcher) promote() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.byKey {
-		if w.shared() && !w.startQuery() {
+		if w.shared() && w.mayQuery() && !w.startQuery() {
 			return
 		}
 	}

@@ -43,6 +43,7 @@ type driver struct {
 	link      link
 	watches   watches
 	marks     marks
+	proving   bool // what is known of marks is being written
 }
 
 func newDriver(config Config) (*driver, error) {

@@ -40,7 +40,8 @@ func TestAnswers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, engine.State{Token: 4, Session: "dead", Nonce: "n4", Resign: true}, first)
 		require.Equal(t, []string{"app/x"}, f.args("queue"))
-		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: time.Now(), dead: true}
+		d.note("dead", 7, 3_600_000, time.Now())
+		d.marks["dead"].dead = true
 		f.set(func() {
 			f.answer["standing"] = one(
 				[]any{int64(4), "dead", "n4", []byte("first"), true, int64(7), int64(3000), int64(9000)},

@@ -20,7 +20,7 @@ const (
 )
 
 var returns = map[string][]uint32{
-	"open": {void}, "close": {void}, "remove": {void}, "ask": {void}, "clear": {void}, "void": {text}, "expire": {bool_},
+	"open": {void}, "close": {void}, "remove": {void}, "ask": {void}, "clear": {void}, "void": {text}, "expire": {bool_}, "prove": {void},
 	"renew": {text, int8_, int8_}, "enter": {text, int8_, int8_, bool_, text, int8_, int8_}, "ahead": {bool_, int8_, bool_},
 	"acknowledge": {text, int8_}, "queue": {int8_, text, text, bytea, bool_, int8_, int8_}, "elections": {text},
 	"standing": {int8_, text, text, bytea, bool_, int8_, int8_, int8_},
@@ -28,7 +28,7 @@ var returns = map[string][]uint32{
 }
 
 var defaults = map[string]func(args []string) []any{
-	"open": one(""), "close": one(""), "remove": one(""), "ask": one(""), "clear": one(""), "void": one("done"), "expire": one(true),
+	"open": one(""), "close": one(""), "remove": one(""), "ask": one(""), "clear": one(""), "void": one("done"), "expire": one(true), "prove": one(""),
 	"renew": func(args []string) []any { return []any{args[0], int64(1), int64(1000)} },
 	"enter": one("stands", int64(1), nil, nil, nil, nil, nil), "ahead": one(true, nil, false), "acknowledge": one("done", int64(2)),
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -104,13 +105,18 @@ func TestCrashes(t *testing.T) {
 	require.Equal(t, before, server.Query(t, session))
 }
 
-// Many sessions die at once, more than a renewal looks after. They end all the same, eight after eight.
+// Many sessions die at once, more than a renewal looks after while they live. They end together.
 func TestManySessionsDie(t *testing.T) {
 	t.Parallel()
+	meter := stall.Watch(t)
 	schema, query := newSchema(t)
-	castFirst(t, open(t, postgres.Config{Schema: schema, TTL: time.Second}), "a", "own")
-	query("SELECT open('dead ' || n, 1000, n) FROM generate_series(1, 20) n")
+	const ttl = 2 * time.Second
+	castFirst(t, open(t, postgres.Config{Schema: schema, TTL: ttl}), "a", "own")
+	query("SELECT open('dead ' || n, 2000, n) FROM generate_series(1, 30) n")
+	began := time.Now()
 	eventually(t, func() bool { return query("SELECT count(*) FROM session WHERE id LIKE 'dead %'") == "0" }, "all have ended")
+	t.Logf("after %v", time.Since(began))
+	require.Less(t, time.Since(began), 2*ttl+meter.Stalled(), "%v", meter)
 }
 
 // A request waits for a lock for too long. The server gives it up, and says so before the store gives up the

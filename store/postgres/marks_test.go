@@ -125,7 +125,7 @@ func TestWatchedOn(t *testing.T) {
 // A mark is forgotten if it has not been shown for twice the longer TTL, and not while the session is being ended.
 func TestForget(t *testing.T) {
 	now := time.Now()
-	m := marks{"a": {last: now, ttl: time.Second}, "b": {last: now, ttl: time.Minute}, "c": {last: now, ttl: time.Second, expiring: true}}
+	m := marks{"a": {last: now, left: time.Second}, "b": {last: now, left: time.Minute}, "c": {last: now, left: time.Second, expiring: true}}
 	m.forget(now.Add(20*time.Second), 10*time.Second)
 	require.Len(t, m, 3)
 	m.forget(now.Add(20*time.Second+1), 10*time.Second)
@@ -163,9 +163,11 @@ func TestDue(t *testing.T) {
 	now := time.Now()
 	require.Zero(t, marks{}.due())
 	m := marks{
-		"others": {since: now, ttl: 1}, "expiring": {since: now, ttl: 2, watched: true, expiring: true},
-		"dead": {since: now, ttl: 3, watched: true, dead: true}, "first": {since: now, ttl: 5, watched: true},
-		"second": {since: now, ttl: 6, watched: true}, "third": {since: now, ttl: 7, watched: true},
+		"others": {}, "expiring": {watched: true, expiring: true}, "dead": {watched: true, dead: true},
+		"tried": {watched: true, retry: now.Add(9)}, "first": {watched: true}, "second": {watched: true}, "third": {watched: true},
+	}
+	for id, left := range map[string]time.Duration{"others": 1, "expiring": 2, "dead": 3, "tried": 4, "first": 5, "second": 6, "third": 7} {
+		m[id].silence.Note("7", left, now)
 	}
 	require.Equal(t, now.Add(5), m.due())
 }

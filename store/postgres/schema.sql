@@ -41,6 +41,25 @@ DO $$ BEGIN
 	END IF;
 END $$;
 
+-- What peers have proved of sessions: how long a mark, as it is shown, still has to stand. It adds up, so processes that
+-- come and go end a session together. It counts for the same mark alone, and until the server starts again: an older
+-- copy of the data might bring a mark back. The table is unlogged: it is empty after a crash and on another server,
+-- and a commit waits for no disk or standby.
+CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.silence (
+	session text        PRIMARY KEY, -- which might have ended
+	mark    bigint      NOT NULL,
+	server  timestamptz NOT NULL, -- when it was started
+	rest    bigint      NOT NULL  -- in ms
+);
+
+-- Sessions as they are shown. ttl is how long the mark still has to stand, and late a hint, by the server's own clock, that
+-- the holder does not renew the session.
+CREATE OR REPLACE VIEW {schema}.shown AS
+	SELECT s.id, s.mark # v.epoch AS mark, coalesce(p.rest, s.ttl) AS ttl, s.pause, s.renewed,
+			coalesce(s.renewed < clock_timestamp() - s.ttl * interval '0.25 ms', false) AS late
+		FROM {schema}.session s CROSS JOIN {schema}.service v LEFT JOIN {schema}.silence p
+			ON p.session = s.id AND p.mark = s.mark # v.epoch AND p.server = pg_postmaster_start_time();
+
 -- For a slot of a session: casts up to this turn are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
 	session text   NOT NULL REFERENCES {schema}.session ON DELETE CASCADE,
@@ -117,18 +136,29 @@ BEGIN
 END $$;
 
 -- renew sets the mark of a session, and returns the session with those that come after it in the ring of all, which it
--- looks after. If it returns nothing, the session has ended.
+-- looks after: up to the eighth that is not late, of two hundred. If it returns nothing, the session has ended.
 CREATE OR REPLACE FUNCTION {schema}.renew(for_id text, for_mark bigint) RETURNS TABLE (id text, mark bigint, ttl bigint)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+	seen   {schema}.shown;
+	others int := -1; -- which are not late: the first is the session itself
 BEGIN
 	UPDATE {schema}.session SET mark = for_mark, renewed = clock_timestamp() WHERE id = for_id;
-	IF FOUND THEN
-		RETURN QUERY SELECT s.id, s.mark # v.epoch, s.ttl FROM {schema}.session s, {schema}.service v
-			WHERE s.id >= for_id ORDER BY s.id LIMIT 9;
-		RETURN QUERY SELECT s.id, s.mark # v.epoch, s.ttl FROM {schema}.session s, {schema}.service v
-			WHERE s.id < for_id ORDER BY s.id LIMIT 8;
+	IF NOT FOUND THEN
+		RETURN;
 	END IF;
+	FOR seen IN (SELECT * FROM {schema}.shown WHERE id >= for_id ORDER BY id LIMIT 100)
+			UNION ALL (SELECT * FROM {schema}.shown WHERE id < for_id ORDER BY id LIMIT 100) LOOP
+		id := seen.id;
+		mark := seen.mark;
+		ttl := seen.ttl;
+		RETURN NEXT;
+		IF NOT seen.late THEN
+			others := others + 1;
+			EXIT WHEN others = 8;
+		END IF;
+	END LOOP;
 END $$;
 
 -- expire ends a session if it has this mark, and returns whether the session is gone.
@@ -137,6 +167,19 @@ CREATE OR REPLACE FUNCTION {schema}.expire(for_id text, for_mark bigint) RETURNS
 BEGIN
 	DELETE FROM {schema}.session s USING {schema}.service v WHERE s.id = for_id AND s.mark # v.epoch = for_mark;
 	RETURN NOT EXISTS (SELECT FROM {schema}.session WHERE id = for_id);
+END $$;
+
+-- prove notes for how long marks still have to stand, of the sessions that have these marks. The least counts.
+CREATE OR REPLACE FUNCTION {schema}.prove(for_ids text[], for_marks bigint[], for_rests bigint[]) RETURNS void
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	DELETE FROM {schema}.silence WHERE session IN (SELECT p.session FROM {schema}.silence p
+		WHERE NOT EXISTS (SELECT FROM {schema}.session s WHERE s.id = p.session) FOR UPDATE SKIP LOCKED);
+	INSERT INTO {schema}.silence AS p SELECT s.id, s.mark, pg_postmaster_start_time(), f.rest
+		FROM unnest(for_ids, for_marks, for_rests) f (id, mark, rest) JOIN {schema}.shown s ON s.id = f.id AND s.mark = f.mark
+		ORDER BY s.id
+		ON CONFLICT (session) DO UPDATE SET mark = EXCLUDED.mark, server = EXCLUDED.server, rest = CASE
+			WHEN (p.mark, p.server) = (EXCLUDED.mark, EXCLUDED.server) THEN least(p.rest, EXCLUDED.rest) ELSE EXCLUDED.rest END;
 END $$;
 
 -- close ends a session.
@@ -169,8 +212,7 @@ BEGIN
 			outcome := 'void';
 			RETURN;
 		END IF;
-		SELECT s.id, s.mark # v.epoch, s.ttl INTO pause, pause_mark, pause_ttl
-			FROM {schema}.session s, {schema}.service v WHERE s.pause ORDER BY s.ttl DESC LIMIT 1;
+		SELECT s.id, s.mark, s.ttl INTO pause, pause_mark, pause_ttl FROM {schema}.shown s WHERE s.pause ORDER BY s.ttl DESC LIMIT 1;
 		IF FOUND THEN
 			outcome := 'pause';
 			RETURN;
@@ -268,12 +310,12 @@ CREATE OR REPLACE FUNCTION {schema}.look(for_tokens bigint[], for_elections text
 	SET plan_cache_mode = force_generic_plan SET enable_hashjoin = off SET enable_mergejoin = off AS $$ -- or it is planned at each call
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark # v.epoch, s.ttl
-		FROM {schema}.service v, unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.session s ON s.id = e.session;
+	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark, s.ttl
+		FROM unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.shown s ON s.id = e.session;
 	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, CASE WHEN e.revision <> f.known THEN e.leader END,
-			e.revision, s.mark # v.epoch, s.ttl
-		FROM {schema}.service v, unnest(for_elections, known) f (election, known)
-		JOIN {schema}.entry e ON e.election = f.election AND e.revision IS NOT NULL JOIN {schema}.session s ON s.id = e.session;
+			e.revision, s.mark, s.ttl
+		FROM unnest(for_elections, known) f (election, known)
+		JOIN {schema}.entry e ON e.election = f.election AND e.revision IS NOT NULL JOIN {schema}.shown s ON s.id = e.session;
 END $$;
 
 -- queue returns the ballots of an election, the first in line first.
@@ -282,8 +324,8 @@ CREATE OR REPLACE FUNCTION {schema}.queue(for_election text, most bigint)
 	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl
-		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session
+	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark, s.ttl
+		FROM {schema}.entry e JOIN {schema}.shown s ON s.id = e.session
 		WHERE e.election = for_election ORDER BY e.token LIMIT most;
 END $$;
 
@@ -294,9 +336,9 @@ CREATE OR REPLACE FUNCTION {schema}.standing(for_election text)
 	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl,
+	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark, s.ttl,
 			CASE WHEN s.renewed IS NOT NULL THEN greatest(0, extract(epoch FROM clock_timestamp() - s.renewed) * 1000)::bigint END
-		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session
+		FROM {schema}.entry e JOIN {schema}.shown s ON s.id = e.session
 		WHERE e.election = for_election ORDER BY e.token;
 END $$;
 

@@ -107,7 +107,7 @@ func TestOpenTwice(t *testing.T) {
 	_, query := ownSchema(t)
 	query("SELECT open('a', 3000, 7)")
 	query("SELECT open('a', 3000, 8)")
-	require.Equal(t, "a|3000|8|f", query("SELECT * FROM session"))
+	require.Equal(t, "a|3000|8|f", query("SELECT id, ttl, mark, pause FROM session"))
 }
 
 // The rule of renew: each session looks after the eight that come after it in the ring.
@@ -318,11 +318,76 @@ func TestStanding(t *testing.T) {
 	query("SELECT renew('a', 3), open('d', 4000, 4)")
 	require.Equal(t, "1|\n2|renewed\n3|renewed\n4|renewed", standing())
 
-	query("ALTER TABLE session DROP COLUMN renewed")
+	query("ALTER TABLE session DROP COLUMN renewed CASCADE")
 	query("SET search_path = public; " + schemaSQL(t, name) + "; SET search_path = " + name)
 	require.Equal(t, "1|\n2|\n3|\n4|", standing())
 	query("SELECT renew('b', 3)")
 	require.Equal(t, "1|renewed\n2|\n3|\n4|", standing())
+}
+
+// The rules of proofs: what was proved counts for the same mark alone, the least that is left counts, and a renewal, a
+// failover and a start of the server clear it.
+func TestProve(t *testing.T) {
+	t.Parallel()
+	_, query := ownSchema(t)
+	query("SELECT open('a', 9000, 6), open('b', 9000, 6)")
+	query("SELECT enter('a', 'x', 'n', 0, 1, 'v')")
+	query("SELECT acknowledge('a', 1, 1, 'v')")
+	prove := func(id, mark, rest string) { query("SELECT prove('{" + id + "}', '{" + mark + "}', '{" + rest + "}')") }
+	shown := func() string {
+		var left []string
+		for _, from := range []string{
+			"queue('x', null)", "standing('x')", "look('{1}', '{}', '{}')", "look('{}', '{x}', '{0}')", "renew('b', 7) WHERE id = 'a'",
+		} {
+			left = append(left, query("SELECT ttl FROM "+from))
+		}
+		return strings.Join(left, " ")
+	}
+	const none = "9000 9000 9000 9000 9000"
+	require.Equal(t, none, shown())
+	prove("a", "8", "5000") // the mark is 6, shown as 7
+	require.Equal(t, none, shown(), "of another mark")
+	prove("a", "7", "5000")
+	prove("a,b,c", "7,1,1", "6000,6000,6000") // of a process that came later
+	require.Equal(t, "5000 5000 5000 5000 5000", shown())
+	require.Equal(t, "9000", query("SELECT ttl FROM renew('a', 9) WHERE id = 'b'"))
+	require.Equal(t, none, shown(), "it was renewed")
+	prove("a", "7", "4000")
+	require.Equal(t, none, shown(), "the mark has changed")
+	prove("a", "8", "8000")
+	require.Equal(t, "8000 8000 8000 8000 8000", shown(), "what was proved of another mark does not stay")
+	query("UPDATE silence SET server = server - interval '1 s'")
+	require.Equal(t, none, shown(), "the server has started again: the data might be an older copy")
+	prove("a", "8", "7000")
+	query("UPDATE service SET timeline = 0; SELECT hello()")
+	require.Equal(t, none, shown(), "the server has failed over: renewals might be lost")
+	prove("a,pause 2", "11,2", "3000,2000")
+	require.Equal(t, "3000 3000 3000 3000 3000", shown())
+	require.Equal(t, "pause|2000", query("SELECT outcome, pause_ttl FROM enter('a', 'y', 'second', 0, 2, 'value')"), "a pause ends so, too")
+	query("SELECT open('d', 99000, 1)")
+	require.Equal(t, "99000", query("SELECT pause_ttl FROM enter('a', 'y', 'second', 0, 2, 'value')"), "it has become longer")
+	query("SELECT close('a')")
+	prove("b", "0", "1")
+	require.Equal(t, "pause 2", query("SELECT session FROM silence"), "what was proved goes with its session")
+}
+
+// The rule of the ring: a session looks after eight others that are renewed, and after all between them that are not.
+func TestRingOfManyDead(t *testing.T) {
+	t.Parallel()
+	_, query := ownSchema(t)
+	query("SELECT open(chr(96 + n), 3000, n) FROM generate_series(1, 20) n")
+	ring := func(id string) string {
+		return query("SELECT string_agg(id, '' ORDER BY n) FROM renew('" + id + "', 7) WITH ORDINALITY r (id, mark, ttl, n)")
+	}
+	require.Equal(t, "cdefghijk", ring("c"))
+	require.Equal(t, "rstabcdef", ring("r"))
+	query("UPDATE session SET renewed = now() - interval '0.7 s'")
+	require.Equal(t, "cdefghijk", ring("c"), "the others are not late yet")
+	query("UPDATE session SET renewed = now() - interval '0.9 s'")
+	require.Equal(t, "pqrstabcdefghijklmno", ring("p"))
+	require.Equal(t, "cdefghijklmnopqrstab", ring("c"), "two are renewed: p, and c itself")
+	query("UPDATE session SET renewed = NULL")
+	require.Equal(t, "cdefghijk", ring("c"), "whether they are late is not known")
 }
 
 // The rules of prefixes: the elections whose names begin so are listed, each once, and cleared, with no other one.

@@ -172,13 +172,18 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	if failedOver {
 		d.life.Go(func() { s.acknowledgeAgain(ctx) }) // which holds up no renewal
 	}
+	d.life.Go(func() { d.writeProofs(ctx, d.config.TTL/5) }) // the mark of a session that is renewed does not stand for as long
 	return nil
 }
 
-// End implements engine.Session. If no answer comes before ctx ends, peers end the session.
+// End implements engine.Session. If no answer comes before ctx ends, peers end the session. What this process knows of
+// the silence of others is then left for those that come later.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	for retries := (adapter.Retries{}); ; retries.Pause(ctx) {
 		_, err := read[nothing](ctx, s.driver, "close($1)", s.id)
+		if err == nil {
+			s.driver.writeProofs(ctx, time.Millisecond)
+		}
 		if !adapter.Uncertain(err) || ctx.Err() != nil {
 			return err
 		}
@@ -233,8 +238,8 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		return engine.Entry{}, err
 	case r.Outcome == "pause" && r.Pause != nil && r.PauseMark != nil && r.PauseTTL != nil:
 		d.note(*r.Pause, *r.PauseMark, *r.PauseTTL, time.Now())
-		return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the server has failed over, so no ballot is cast for %v, "+
-			"the longest ttl of a session", store.ErrUnavailable, time.Duration(*r.PauseTTL)*time.Millisecond))
+		return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the server has failed over, so no ballot is cast for %v more: "+
+			"until a ballot that was lost leads no longer", store.ErrUnavailable, time.Duration(*r.PauseTTL)*time.Millisecond))
 	case r.Outcome != "stands":
 		return engine.Entry{}, outcome(r.Outcome)
 	case r.Token == nil:

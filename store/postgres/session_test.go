@@ -138,8 +138,8 @@ func TestRenewalNotesOthers(t *testing.T) {
 		}
 		require.NoError(t, s.(*session).renew(t.Context(), func(engine.Proof) {}))
 		require.Len(t, d.marks, 1)
-		require.EqualValues(t, 8, d.marks["other"].mark)
-		require.Equal(t, 2*time.Second, d.marks["other"].ttl)
+		require.Equal(t, "8", d.marks["other"].silence.Mark())
+		require.Equal(t, 2*time.Second, d.marks["other"].silence.Left(time.Now()))
 	})
 }
 

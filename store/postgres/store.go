@@ -14,9 +14,10 @@
 //
 // The acknowledged values are in the view leadership.leader, for clients in any language.
 //
-// A crashed leader is replaced within 5/4 of its TTL and a second; if many candidates crash with it, within a TTL more
-// for each eight of them. PostgreSQL ends no session by itself: its peers do, by their own clocks. A session ends early
-// only if its row is deleted. A term also ends if its ballot's row is deleted.
+// A crashed leader is replaced within 5/4 of its TTL and a second; if many candidates crash with it, within half a TTL
+// more, and a TTL for each two hundred of them. PostgreSQL ends no session by itself: its peers do, by their own clocks.
+// If no candidate is there, those that come later end the session together, however short each stays. A session ends
+// early only if its row is deleted. A term also ends if its ballot's row is deleted.
 //
 // If a server fails over, the last transactions might be lost. Tokens and revisions go on above all earlier ones, and
 // no ballot is cast for as long as the longest TTL of any session so far. A primary that is cut off and goes on

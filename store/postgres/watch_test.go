@@ -160,9 +160,10 @@ func TestShow(t *testing.T) {
 			return told
 		}
 		revision := int64(9)
-		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: sent, dead: true}
-		d.marks["elsewhere"] = &peer{mark: 7, ttl: time.Hour, since: sent, watched: true}
-		one := lookRow{Token: 1, Election: "x", Session: "dead", Nonce: "n1", Mark: 7}
+		d.note("dead", 7, 60_000, sent)
+		d.note("elsewhere", 7, 60_000, sent)
+		d.marks["dead"].dead, d.marks["elsewhere"].watched = true, true
+		one := lookRow{Token: 1, Election: "x", Session: "dead", Nonce: "n1", Mark: 7, TTL: 60_000}
 		three := lookRow{Token: 3, Election: "y", Session: "s", Nonce: "n3", Mark: 7, TTL: 60_000}
 		leader := lookRow{Token: 1, Election: "x", Session: "s", Leader: []byte("own"), Revision: &revision, Mark: 7, TTL: 60_000}
 

@@ -407,7 +407,7 @@ func TestLeadThatExits(t *testing.T) {
 				require.Equal(w, "boom", p)
 			}
 			require.ErrorContains(w, failed, "panicked or ended its goroutine")
-			require.ErrorIs(w, ended, leadership.ErrResigned)
+			require.ErrorIs(w, ended, leadership.ErrFailed)
 			require.False(w, c.IsLeader())
 			require.Empty(w, w.ballots())
 			result := run(c, serve)

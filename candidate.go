@@ -175,9 +175,10 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 
 // OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an acknowledgement.
 // The function can undo what was begun: the ballot still stands, so no other candidate leads as long as the session is
-// renewed. It is called once for each such term, with the reason: the error of a won callback or of the function given to
-// Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's function that returns nil and
-// has not acknowledged has resigned. Register before Run or RunForElection; Campaign does not call it.
+// renewed. It is called once for each such term, with the reason, which matches ErrFailed, ErrResigned, ErrStopped or
+// ErrLost. A leader's function that returns nil and has not acknowledged has resigned. If the outcome of an
+// acknowledgement is unknown it is not called, since followers might have been told; OnTermEnded's function is. Register
+// before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	c.onTakeoverFailed.add(f, f == nil)
 }
@@ -185,7 +186,7 @@ func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 // OnTermEnded registers a function to call when a term has ended and its work has stopped: the won callbacks and the
 // function given to Run have returned, and so have the takeover-failed callbacks. It is called once for each term of
 // Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
-// term's context, and matches ErrLost, ErrResigned or ErrStopped.
+// term's context, and matches ErrLost, ErrResigned, ErrFailed or ErrStopped.
 //
 // The ballot is given back when the function has returned, so that no other candidate leads before as long as the session
 // is renewed. Register before Run or RunForElection; Campaign does not call it, since its caller knows when the work has

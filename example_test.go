@@ -227,7 +227,7 @@ func ExampleCandidate_OnTakeoverFailed() {
 	})
 	fmt.Println(c.Run(context.Background(), leadership.Lead))
 	// Output:
-	// takeover failed: disk is full true
+	// the leader's function failed: takeover failed: disk is full true
 	// <nil>
 }
 
@@ -335,10 +335,13 @@ func ExampleOptions() {
 		return a
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: untimed}))
-	term, err := candidate(st, "a", &leadership.Options{Logger: logger}).Campaign(context.Background())
+	c := candidate(st, "a", &leadership.Options{Logger: logger})
+	term, err := c.Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
 	must(term.Withdraw(context.Background()))
+	c.Stop()
+	<-c.Done() // everything has been logged
 	// Output:
 	// level=INFO msg=elected election=x token=2
 	// level=INFO msg=acknowledged election=x token=2 revision=3

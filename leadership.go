@@ -66,7 +66,7 @@ var (
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
-	// ErrResigned ends a term after Resign or Withdraw, when the leader's function has returned, and when an operator has
+	// ErrResigned ends a term after Resign or Withdraw, when the leader's function has returned nil, and when an operator has
 	// asked for it.
 	ErrResigned = errors.New("resigned")
 	// ErrRequested is the ErrResigned of a term whose end an operator has asked for: see store.Store. Campaign returns it if
@@ -78,6 +78,9 @@ var (
 	// ErrGaveWay says that the candidate was first in line and gave its ballot back to one that it prefers: see
 	// Options.GiveWayTo. Campaign returns it; Run and RunForElection stand again.
 	ErrGaveWay = errors.New("gave way to another candidate")
+	// ErrFailed ends a term when the function given to Run, or a won callback, has returned an error, which it wraps, or has
+	// panicked. Run and RunForElection report it and stand again.
+	ErrFailed = errors.New("the leader's function failed")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.

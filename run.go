@@ -1,7 +1,6 @@
 package leadership
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,8 +293,8 @@ func (c *Candidate) begin(d *drive, fit context.Context, ballot store.Ballot, sp
 	return t, nil
 }
 
-// serve calls lead, and gives the ballot back when lead has returned or panicked. It returns what lead returned, unless
-// the term had ended before.
+// serve calls lead, and gives the ballot back when lead has returned or panicked. It returns the error to report, which
+// matches ErrFailed.
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer t.giveBack()
 	defer func() { err = c.conclude(t, err) }()
@@ -307,7 +306,7 @@ func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err
 }
 
 // errExited stands for the result of a leader's function that has not returned.
-var errExited = errors.New("the leader's function has panicked or ended its goroutine")
+var errExited = errors.New("it has panicked or ended its goroutine")
 
 // takeOver calls the won callbacks, in order, for as long as the term goes on. It returns the error of one that failed, or
 // why the term has ended.
@@ -324,20 +323,25 @@ func (c *Candidate) takeOver(t *Term) error {
 }
 
 // conclude ends a term whose leader has returned err, and calls the callbacks that undo its work while the ballot still
-// stands. It returns the error to report: err, or nil if the term had ended before.
+// stands. It returns the error to report: nil if err is nil, or the term had ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
-	ended := context.Cause(t.ctx) // nil if it goes on until here
-	t.end(ErrResigned)
-	why, reported := cmp.Or(err, ErrResigned), err
-	switch {
-	case ended == nil:
+	why, reported := ErrResigned, error(nil)
+	if err != nil {
+		why = fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	t.end(why)
+	switch ended := context.Cause(t.ctx); {
+	case ended == why: // it went on until here
+		if err != nil {
+			reported = why
+		}
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ended): // the consequence
-		why, reported = ended, nil
+		why = ended
 	default:
 		c.say(slog.LevelWarn, "the leader's function failed after its term had ended", "token", t.Token(), "error", err)
-		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
+		why = fmt.Errorf("%w; the term had ended: %w", why, ended)
 	}
-	if !t.Acknowledged() {
+	if !t.mightBeKnown() {
 		for _, failed := range c.onTakeoverFailed.all() {
 			c.call(func() { failed(why) })
 		}

@@ -30,6 +30,7 @@ type Term struct {
 	began        time.Time
 	ended        time.Time // written before over is set
 	acknowledged atomic.Pointer[time.Time]
+	asked        atomic.Int32 // how many requests to acknowledge have been made that the store might have carried out
 
 	gone      atomic.Bool // the caller of Campaign has given the ballot back
 	telling   sync.Mutex  // held while the term begins and while it is told of, so that the beginning is told first
@@ -47,8 +48,8 @@ func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, s
 // resource the leader writes to, and let the resource refuse tokens lower than the highest it has seen.
 func (t *Term) Token() uint64 { return t.ballot.Token() }
 
-// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned or ErrStopped. If the store was
-// closed, it matches ErrLost and ErrClosed.
+// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned, ErrFailed or ErrStopped. If the store
+// was closed, it matches ErrLost and ErrClosed.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Deadline is when the term ends unless the session is renewed before; renewals move it. It is zero when the term is
@@ -96,7 +97,11 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if t.Acknowledged() {
 			return nil
 		}
+		t.asked.Add(1)
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
+		if err != nil && !errors.Is(err, store.ErrUnknownOutcome) && (ctx.Err() == nil || errors.Is(err, store.ErrUnavailable)) {
+			t.asked.Add(-1) // it was not carried out
+		}
 		if err == nil {
 			if now := time.Now(); t.acknowledged.CompareAndSwap(nil, &now) {
 				t.tell(event{what: termAcknowledged, leader: leader})
@@ -128,6 +133,10 @@ func (t *Term) endedError() error {
 
 // Acknowledged reports whether the term has been acknowledged.
 func (t *Term) Acknowledged() bool { return t.acknowledged.Load() != nil }
+
+// mightBeKnown reports whether followers might have been told of the term: it has been acknowledged, or it is not known
+// whether it was.
+func (t *Term) mightBeKnown() bool { return t.asked.Load() > 0 }
 
 // Ballot is the ballot that the term leads with. After the term the ballot stands, and its lease goes on, until the ballot
 // is given back. It is for programs that guard their work by themselves: they need its lease and its session's file. To
@@ -205,6 +214,9 @@ func (t *Term) end(cause error) {
 		t.ended = time.Now()
 		t.over.Store(true) // before termEnded: see termBegan there
 		t.c.channels.termEnded()
+		if lost := t.lost(); lost != nil { // nothing has noticed before
+			cause = lost
+		}
 		t.cancel(cause)
 		if errors.Is(cause, ErrRequested) {
 			t.tell(event{what: termRequested})
@@ -243,7 +255,7 @@ func (t *Term) untilOver() error {
 	for {
 		select {
 		case <-lapsed:
-			return t.lapseError()
+			return t.lost()
 		case <-lost:
 			return t.ballot.Err()
 		case <-driven:
@@ -266,12 +278,15 @@ func (t *Term) untilOver() error {
 	}
 }
 
-// lapseError is why a term is over whose lease has lapsed.
-func (t *Term) lapseError() error {
-	if err := t.ballot.Err(); err != nil { // known by now if the store was closed
+// lost returns why the term is over if its ballot is lost or its lease has lapsed, and nil otherwise.
+func (t *Term) lost() error {
+	if err := t.ballot.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
+	if !t.lease.Holds(t.span) {
+		return fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
+	}
+	return nil
 }
 
 // reportOverdue reports that a renewal is overdue, and returns the channel that tells when the renewal comes. If it has come

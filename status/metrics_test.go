@@ -3,6 +3,7 @@ package status_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,6 +134,14 @@ func TestEndsOfTerms(t *testing.T) {
 	}
 }
 
+// TestTermThatFails: the leader's function failed, whatever its error matches.
+func TestTermThatFails(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.Hooks().TermEnded(election, 1, fmt.Errorf("%w: %w", leadership.ErrFailed, store.ErrClosed))
+		w.has(map[string]float64{e("terms_ended_total", `cause="failed"`): 1, e("terms_ended_total", `cause="closed"`): 0})
+	})
+}
+
 func TestMetricsOfAFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -180,6 +189,7 @@ func TestKindsOfErrors(t *testing.T) {
 			"denied": store.ErrDenied, "unavailable": errors.Join(store.ErrDenied, store.ErrUnavailable),
 			"unknown_outcome": store.ErrUnknownOutcome, "no_lease": leadership.ErrNoLease,
 			"token_regressed": leadership.ErrTokenRegressed, "other": errors.New("else"),
+			"failed": fmt.Errorf("%w: %w", leadership.ErrFailed, store.ErrDenied),
 		} {
 			w.Hooks().Error(election, err, 0)
 			w.has(map[string]float64{e("errors_total", `kind="`+kind+`"`): 1})

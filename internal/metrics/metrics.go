@@ -51,8 +51,8 @@ type queue struct {
 
 // The values of labels. All series of a candidate exist from the beginning, or a rate would miss the first event.
 var (
-	causes = []string{"lost", "resigned", "requested", "unfit", "stopped", "closed"}
-	kinds  = []string{"denied", "unavailable", "unknown_outcome", "no_lease", "token_regressed", "other"}
+	causes = []string{"lost", "failed", "resigned", "requested", "unfit", "stopped", "closed"}
+	kinds  = []string{"failed", "denied", "unavailable", "unknown_outcome", "no_lease", "token_regressed", "other"}
 )
 
 // of returns what is measured of an election. The caller holds mu.
@@ -203,6 +203,8 @@ func (e *election) leaderChanged(leader leadership.Leader) (leaderless time.Dura
 
 func causeOf(err error) string {
 	switch {
+	case errors.Is(err, leadership.ErrFailed): // first: it wraps an error of the program's
+		return "failed"
 	case errors.Is(err, leadership.ErrClosed):
 		return "closed"
 	case errors.Is(err, leadership.ErrRequested):
@@ -219,6 +221,8 @@ func causeOf(err error) string {
 
 func kindOf(err error) string {
 	switch {
+	case errors.Is(err, leadership.ErrFailed): // as above
+		return "failed"
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return "unknown_outcome"
 	case errors.Is(err, store.ErrUnavailable):

@@ -223,6 +223,17 @@ func (d *driver) owned(id string) *session {
 	return d.sessions[id]
 }
 
+// present reports whether the sessions of this store are in the directory: not if one has just ended, or the directory was
+// moved away.
+func (d *driver) present() bool {
+	for _, s := range d.own() {
+		if there, err := d.ops.exists(d.sessionDir(s.id)); !there || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func (d *driver) warn(what string, err error) { d.life.Warn(d.config.Logger, what, "error", err) }
 
 // unique returns a name that is never used again.

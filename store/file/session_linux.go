@@ -137,8 +137,9 @@ func (s *session) SessionFile() (*os.File, error) {
 }
 
 // Keep implements engine.Session: it renews the session each quarter of the TTL, and a twentieth after a renewal that has
-// failed. Its watch tells if a peer has ended the session. It returns an error if a request hangs, also a renewal: then
-// others are not to wait for the session's ballots.
+// failed. It renews it at once if the directory was moved away, which then fails. Its watch tells if a peer has ended the
+// session. It returns an error if a request hangs, even if that is a renewal: then others are not to wait for the session's
+// ballots.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
@@ -151,13 +152,27 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 			return request()
 		})
 	}
-	err := soon(func() error { _, err := d.join(w, s.id, "", nil); return err })
+	moved := make(chan struct{}, 1) // has room for one: a renewal is due
+	ring := func(uint32) {
+		select {
+		case moved <- struct{}{}:
+		default:
+		}
+	}
+	err := soon(func() error {
+		w.moves(d.root(), ring)
+		_, err := d.join(w, s.id, "", nil)
+		if !d.present() { // it was moved before
+			ring(0)
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	warned := false
 	for wait := s.untilNext(s.opened); ; {
-		s.pause(ctx, wait)
+		s.pause(ctx, wait, moved)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -189,12 +204,13 @@ func (s *session) untilNext(sent store.Instant) time.Duration {
 	return s.driver.config.TTL/4 - time.Since(sent.Time())
 }
 
-// pause waits for some time, or until ctx or the session ends.
-func (s *session) pause(ctx context.Context, d time.Duration) {
+// pause waits for some time, or until ctx or the session ends, or the directory is moved.
+func (s *session) pause(ctx context.Context, d time.Duration, moved <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-moved:
 	case <-s.ended:
 	case <-ctx.Done():
 	}

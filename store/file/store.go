@@ -88,8 +88,10 @@
 //   - One kernel: virtual machines that share a disk do not exclude each other.
 //   - One clock: processes in time namespaces read the same one, since the store subtracts their offsets. It reads them in
 //     /proc, which has to show the process itself: Open refuses that of another PID namespace.
-//   - As in any service, what is deleted by hand while it is in use is lost: two might lead for a moment. Remove
-//     elections with Clear. If the floors are removed, and the wall clock is set back, tokens might begin lower.
+//   - As in any service, what is deleted by hand while it is in use is lost: two might lead for a moment. If the directory is
+//     moved away, all processes are told at once, and elect a leader in a new one. If a part of it is moved, or a link in
+//     its path is changed, an old leader notices with its next renewal, after a quarter of its TTL. Remove elections with
+//     Clear. If the floors are removed, and the wall clock is set back, tokens might begin lower.
 //   - The kernel takes longer to end a process with much memory: tens of milliseconds for each gigabyte.
 //   - A child process that a leader was forking when it was killed keeps the lock until it has called exec. A child that
 //     was given the ballot's SessionFile keeps it until it ends.

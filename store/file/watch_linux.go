@@ -85,6 +85,14 @@ func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 	}
 }
 
+// moves watches whether a directory, or one above it, gets another name. Those that can't be watched are left out: then the
+// next renewal notices.
+func (w *watch) moves(dir string, news func(mask uint32)) {
+	for ; dir != "/"; dir = path.Dir(dir) {
+		_ = w.dir(dir, syscall.IN_MOVE_SELF, "", news)
+	}
+}
+
 // session watches the session of a ballot, and reports whether it is over: then the ballot is withdrawn.
 func (w *watch) session(p electionDir, name string) (over bool, err error) {
 	id, _, _ := splitBallot(name)
@@ -266,14 +274,16 @@ func (m *monitor) check() {
 	}
 }
 
-// ended reports that the session is over.
+// ended reports that the session is over. If the whole directory was moved away, the session might have ended there, and
+// sessions of this store are over too: then it is not certain that its ballots are gone.
 func (m *monitor) ended() {
 	d := m.driver
 	if s := d.owned(m.id); s != nil {
 		_ = s.remove()
 	}
+	certain := d.present()
 	d.hub.drain() // what happened before is reported before
-	d.line.news(m.over)
+	d.line.news(func() { m.over(certain) })
 }
 
 // lookAtDue checks the sessions that might be over: nothing may be confirmed of their ballots before that.
@@ -298,8 +308,9 @@ func (d *driver) lookAtDue() error {
 	return nil
 }
 
-// over reports to the watches that the session is over. Their ballots are withdrawn.
-func (m *monitor) over() {
+// over reports to the watches that the session is over, and whether it is certain that their ballots are gone: otherwise
+// they are read again. The ballots are withdrawn.
+func (m *monitor) over(certain bool) {
 	d := m.driver
 	d.mu.Lock()
 	var watches []*watch
@@ -311,7 +322,7 @@ func (m *monitor) over() {
 	own := d.sessions[m.id] != nil
 	d.mu.Unlock()
 	for _, w := range watches {
-		w.end(!own) // when an entry of our own is read again, Entry says that the session has ended
+		w.end(!own && certain) // when an entry of our own is read again, WatchEntry says that the session has ended
 	}
 	d.life.Go(func() {
 		for _, withdraw := range ballots {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) error {
 	d, ttl := s.driver, s.driver.config.TTL
 	next, pause := s.sent.Time().Add(ttl/4), time.Duration(0)
+	var elsewhere error // since the last confirmation
 	for {
 		select {
 		case <-time.After(time.Until(next)):
@@ -68,6 +70,10 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			return context.Cause(ctx)
 		}
 		sent, err := s.confirm(ctx)
+		if errors.Is(err, errElsewhere) && !errors.Is(err, errEnded) {
+			elsewhere = errElsewhere
+			d.elsewhere.Do(func() { d.life.Warn(d.config.Logger, "the session can't be confirmed", "error", errElsewhere) })
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -77,13 +83,13 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			return fmt.Errorf("the agent is gone: %v", err)
 		case s.sent.Since(time.Now()) >= ttl:
 			// in words: a ballot that is lost is not in doubt
-			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(err, errLate))
+			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(elsewhere, err, errLate))
 		case err != nil:
 			s.connection.Add(1)
 			pause = min(max(50*time.Millisecond, 2*pause), 400*time.Millisecond)
 			next = time.Now().Add(pause)
 		default:
-			s.sent, pause = sent, 0
+			s.sent, pause, elsewhere = sent, 0, nil
 			next = sent.Time().Add(ttl / 4)
 			renewed(s.proof(sent))
 			d.clearing.Go(func() { d.clearLeft(true) })
@@ -94,7 +100,12 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 var (
 	errLate  = errors.New("no answer in time")
 	errEnded = errors.New("the session has ended")
+
+	// errElsewhere says that a pass has reached another agent than the one that has the session's check.
+	errElsewhere = fmt.Errorf("%w: it does not have the session's check; %s", agent.ErrRefused, oneAgent)
 )
+
+const oneAgent = "with a ttl below 10s all requests must reach one agent: is the address that of several? A ttl from 10s on may have several agents"
 
 // confirm tries to confirm the session: it sends the requests at the same time, waits for all answers, and returns what
 // kept the session from being confirmed. With a check, the session itself is renewed as often as it needs.
@@ -157,6 +168,8 @@ func (d *driver) pass(ctx context.Context, check string) error {
 		return nil
 	case err == nil:
 		return agent.Odd("the pass of a check was answered with content")
+	case agent.NotFound(err) && strings.Contains(err.Error(), "Unknown check"):
+		return errElsewhere
 	}
 	return err
 }

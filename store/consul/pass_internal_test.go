@@ -2,10 +2,14 @@ package consul
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,4 +51,63 @@ func TestPass(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// The address is that of several agents: passes reach one that does not have the check. The log says so once, and the error
+// that the session ends with, whatever the last answer was.
+func TestPassesReachAnotherAgent(t *testing.T) {
+	virtual(t, leastTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "7")
+		if check, is := strings.CutPrefix(r.URL.Path, "/v1/agent/check/update/"); is {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "Unknown check ID \""+check+"\". Ensure that the check ID is passed, not the check name.")
+			return
+		}
+		_, _ = io.WriteString(w, answerTo(r))
+	}, func(t *testing.T, d *driver) {
+		var log lines
+		d.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		for range 2 {
+			s, _, err := d.Open(t.Context())
+			require.NoError(t, err)
+			err = s.Keep(t.Context(), func(engine.Proof) { t.Error("it counts") })
+			require.ErrorContains(t, err, oneAgent)
+			require.NotContains(t, err.Error(), "not a Consul agent")
+			require.NoError(t, s.End(t.Context(), nil))
+		}
+		require.Equal(t, 1, strings.Count(log.String(), oneAgent), "%s", log.String())
+	})
+}
+
+// A session is created at another agent than its check.
+func TestSessionAtAnotherAgent(t *testing.T) {
+	virtual(t, leastTTL, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/create") {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "apply failed: Missing check 'leadership-1' registration")
+			return
+		}
+		_, _ = io.WriteString(w, answerTo(r))
+	}, func(t *testing.T, d *driver) {
+		_, _, err := d.Open(t.Context())
+		require.ErrorContains(t, err, oneAgent)
+	})
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -112,8 +112,11 @@ func (d *driver) create(ctx context.Context, sess *session, name string) error {
 		err = agent.Odd("a new session has no ID")
 	}
 	if err = d.client.Explain(err); err != nil {
-		if strings.Contains(err.Error(), "Missing node registration") {
+		switch {
+		case strings.Contains(err.Error(), "Missing node registration"):
 			d.registerNode(ctx, name)
+		case strings.Contains(err.Error(), "Missing check"):
+			err = fmt.Errorf("%w; %s", err, oneAgent)
 		}
 		return fmt.Errorf("create a session: %w", err)
 	}
@@ -183,6 +186,11 @@ func (d *driver) doubt() {
 		return
 	}
 	s.connection.Add(1)
+	d.confirmNow()
+}
+
+// confirmNow makes Keep confirm the session at once.
+func (d *driver) confirmNow() {
 	select {
 	case d.due <- struct{}{}:
 	default:

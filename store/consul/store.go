@@ -28,14 +28,19 @@ package consul
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Store is one Consul session. It implements store.Store.
-type Store struct{ engine *engine.Engine }
+type Store struct {
+	engine  *engine.Engine
+	unwatch func() // of suspensions
+}
 
 // Open opens a store. It checks the settings; it does not wait for the service.
 func Open(config Config) (*Store, error) {
@@ -44,14 +49,21 @@ func Open(config Config) (*Store, error) {
 		return nil, err
 	}
 	config = d.config
-	return &Store{engine.New(d, engine.Settings{
+	// The timer of the next renewal is as late after a suspension of the machine as that was long.
+	unwatch, err := suspension.Watch(d.confirmNow)
+	if err != nil { // the engine says so
+		unwatch = func() {}
+	}
+	e := engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
 		DenialTimeout: config.TTL,
 		RemovedReason: "its session has ended, or its key was deleted or taken by another program",
+		RaiseTokens:   "write keys again and again",
 		Logger:        config.Logger,
 		Renewed:       config.Renewed,
 		Lifeline:      d.lifeline,
-	})}, nil
+	})
+	return &Store{e, sync.OnceFunc(unwatch)}, nil
 }
 
 // Cast implements store.Store.
@@ -89,7 +101,10 @@ func (s *Store) Worked() bool { return s.engine.Worked() }
 func (s *Store) TTL() time.Duration { return s.engine.TTL() }
 
 // Close implements store.Store.
-func (s *Store) Close() error { return s.engine.Close() }
+func (s *Store) Close() error {
+	s.unwatch()
+	return s.engine.Close()
+}
 
 // String returns the name of the store in errors and logs: its URL without credentials.
 func (s *Store) String() string { return s.engine.String() }

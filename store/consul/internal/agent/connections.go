@@ -70,7 +70,7 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 
 // RoundTrip implements http.RoundTripper. If no answer has come when the time of the request is over, the agent that the
 // request went to is left: the next connections are to another one. The idle connections are closed, since they might be
-// dead. If another agent has been turned to already, nothing is done.
+// dead. If another agent has been turned to already, or the process stood still at the end of that time, nothing is done.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	at := n.dialer.next.Load()
 	var got atomic.Pointer[tracked] // the last, if the request is sent again
@@ -81,6 +81,9 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	}})
 	resp, err := n.transport.RoundTrip(strip(req.WithContext(ctx)))
 	if err == nil || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return resp, err
+	}
+	if due, ok := ctx.Deadline(); ok && stoodStill(due) {
 		return resp, err
 	}
 	if conn := got.Load(); conn != nil {
@@ -110,13 +113,29 @@ func strip(req *http.Request) *http.Request {
 }
 
 // Within returns a context for one request. It ends with context.DeadlineExceeded when the request has had no answer for
-// the limit since it was sent: to open a connection takes time of its own.
+// the limit since it was sent: to open a connection takes time of its own. If the process itself has stood still meanwhile,
+// an answer that has come gets a moment to be read.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	end := func() { cancel(context.DeadlineExceeded) }
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+		due := time.Now().Add(limit)
+		time.AfterFunc(limit, func() {
+			if stoodStill(due) {
+				time.AfterFunc(standstill, end)
+			} else {
+				end()
+			}
+		})
 	}}), func() { cancel(nil) }
 }
+
+// standstill is how late a timer fires at least if the process stood still, such as by SIGSTOP, or with its machine.
+const standstill = 100 * time.Millisecond
+
+// stoodStill reports whether the process stood still when a timer was due that has fired now. Then that no answer has come
+// says nothing about the agent.
+func stoodStill(due time.Time) bool { return time.Since(due) > standstill }
 
 // Ready returns an error if the servers have no leader, or the agent does not answer: then that agent is left
 // (TestFirstAgentIsSilent). It sends one request. So the round trips that make a connection take nothing off the lease of

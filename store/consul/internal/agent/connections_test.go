@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -321,4 +322,49 @@ func (a *agents) ask(limit time.Duration) error {
 	defer cancel()
 	_, _, err := a.client.Session().Info("id", a.client.ReadOptions(ctx))
 	return err
+}
+
+// The time of a request is over because the process has stood still: an answer that has come is read.
+func TestAnswerAfterAStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
+			time.Sleep(standstill / 2)
+			return req.URL.Path == "/v1/session/info/answered"
+		})
+		for id, answered := range map[string]bool{"answered": true, "silent": false} {
+			ctx, cancel := Within(t.Context(), -2*standstill)
+			_, _, err := a.client.Session().Info(id, a.client.ReadOptions(ctx))
+			require.Equal(t, !answered, errors.Is(context.Cause(ctx), context.DeadlineExceeded), "%s: %v", id, err)
+			cancel()
+		}
+	})
+}
+
+// An agent is not left for a silence in which the process itself has stood still.
+func TestStandstillLeavesNoAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a", "b"}, func(string, *http.Request) bool { return false })
+		ask := func(late time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, _, err := a.client.Session().Info("id", a.client.ReadOptions(noticedLate{ctx, late}))
+			require.Error(t, err)
+		}
+		ask(2 * standstill)
+		ask(0)
+		a.dials("a", "a")
+		ask(0)
+		a.dials("b")
+	})
+}
+
+// noticedLate is a context whose end comes some time after its deadline.
+type noticedLate struct {
+	context.Context
+	late time.Duration
+}
+
+func (c noticedLate) Deadline() (time.Time, bool) {
+	due, ok := c.Context.Deadline()
+	return due.Add(-c.late), ok
 }

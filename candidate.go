@@ -50,8 +50,8 @@ type Candidate struct {
 	fitness   Fitness       // complete; without a check if there is none
 	warned    atomic.Bool   // of an acknowledgement that was missing; once for all terms
 	giveWayTo []string
-	highest   uint64 // fencing token seen; belongs to the drive, as does gaveWay
-	gaveWay   bool   // since its last term
+	seen      seen // belongs to the drive, as does gaveWay
+	gaveWay   bool // since its last term
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]

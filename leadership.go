@@ -25,7 +25,8 @@
 //     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even if G1's
 //     assumptions fail.
 //   - G3 Liveness. When a leader resigns its successor leads after one notification; when it crashes, within the bound
-//     that the store documents. As long as the store comes back, no election stays without a leader.
+//     that the store documents. As long as the store comes back, and is not restored from a copy that is far older, no
+//     election stays without a leader: see ErrTokenRegressed.
 //   - G4 Order. Candidates lead in the order in which the store received their ballots.
 //   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. They see every change of leader
 //     eventually and might miss intermediate ones: the latest wins.
@@ -90,7 +91,9 @@ var (
 	// RunForElection report it and stand again, at the back of the queue.
 	ErrNoLease = errors.New("first in line, but the session was not confirmed in time")
 	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
-	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader.
+	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader. The candidate
+	// casts ballots until its tokens are higher. If more than 100,000 are missing, Campaign returns it, and Run waits for an
+	// operator to raise the index of the service; the error says how.
 	ErrTokenRegressed = errors.New("fencing token is not higher than the last")
 )
 

@@ -160,7 +160,7 @@ func (c *Candidate) campaign(d *drive) (*Term, error) {
 		}
 		c.standsNoMore()
 	}
-	ballot, err := c.store.Cast(ctx, c.election, c.value)
+	ballot, err := c.cast(d, fit)
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}
@@ -181,9 +181,6 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(fit, func() { cancel(context.Cause(fit)) })()
-	}
-	if err := c.checkToken(ballot.Token()); err != nil {
-		return nil, err
 	}
 	c.stands(ballot)
 	c.tell(event{what: ballotCast, token: ballot.Token()})
@@ -268,16 +265,6 @@ func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
 		return !b.Asked && slices.Contains(c.giveWayTo, b.Value) // one that was asked to resign is about to go
 	})
 	return c.gaveWay
-}
-
-// checkToken refuses a token that is not higher than all that this candidate has seen.
-func (c *Candidate) checkToken(token uint64) error {
-	if token <= c.highest {
-		return fmt.Errorf("%w: election %q gave %d after %d; was the store restored to an earlier state?",
-			ErrTokenRegressed, c.election, token, c.highest)
-	}
-	c.highest = token
-	return nil
 }
 
 // begin begins a term: from here on IsLeader is true.

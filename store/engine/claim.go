@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -137,7 +138,7 @@ func (c *claim) doubts(doubt bool) {
 func (c *claim) remove(what string, request func(context.Context) error, note func(err error, refused bool)) {
 	s := c.session
 	var denied denials
-	var again reminder
+	var again teller.Reminder
 	wait := adapter.Retries{}
 	for s.ctx.Err() == nil {
 		err := s.engine.gate.send(s.ctx, plain, func() error { return request(s.ctx) })

@@ -114,6 +114,7 @@ type Settings struct {
 
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"
+	RaiseTokens   string        // what an operator does if tokens are lower than before: "restore with --bump-revision"; may be empty
 }
 
 // Engine implements store.Store. New makes one.

@@ -99,6 +99,10 @@ func (b *ballot) SessionFile() (*os.File, error) {
 	return file, err
 }
 
+// RaiseTokens returns what an operator does if the service was set back, so that this ballot's token is lower than an
+// earlier one. It is empty if the store names nothing.
+func (b *ballot) RaiseTokens() string { return b.engine.settings.RaiseTokens }
+
 // Conditioner is a Session of a service with transactions. Condition returns the condition that the entry stands, in
 // the type of the service's client, for transactions of programs: the service carries such a transaction out only while
 // the entry stands. It sends nothing.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/teller"
 )
 
 // A service might refuse to remove an entry, such as with permissions to create ballots and not to delete them. The
@@ -18,24 +20,8 @@ const refusedPause = 5 * time.Second
 // mostRefused is how many orphans of a session can't be removed and keep their slots. One more ends the session.
 const mostRefused = Slots / 2
 
-// reminder says when a line is due that was logged before: after a minute, and after twice as long each time, up to an
-// hour. The zero value is due.
-type reminder struct {
-	next  time.Time
-	pause time.Duration
-}
-
-func (r *reminder) due() bool {
-	if time.Now().Before(r.next) {
-		return false
-	}
-	r.pause = min(max(time.Minute, 2*r.pause), time.Hour)
-	r.next = time.Now().Add(r.pause)
-	return true
-}
-
 // refuse notes that the service refuses to remove the entry, and gives the session up if that ends no term.
-func (c *claim) refuse(what string, err error, again *reminder) {
+func (c *claim) refuse(what string, err error, again *teller.Reminder) {
 	s, e := c.session, c.session.engine
 	e.mu.Lock()
 	q := s.queues[c.election]
@@ -54,7 +40,7 @@ func (c *claim) refuse(what string, err error, again *reminder) {
 		}
 		return
 	}
-	if again.due() {
+	if again.Due() {
 		e.program.log(slog.LevelWarn, "a ballot can't be removed, so no candidate behind it leads: permit its removal, or end this process",
 			"store", e.settings.Name, "election", c.election, "entry", what, "error", err)
 	}

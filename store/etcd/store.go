@@ -49,7 +49,9 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engine = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
+		DenialTimeout: d.config.TTL, // a password that changes might be refused for a while
 		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed, Lifeline: d.lifeline,
+		RaiseTokens: "restore the snapshot with etcdutl snapshot restore --bump-revision=N --mark-compacted",
 	})
 	d.begin()
 	return s, nil
@@ -107,10 +109,8 @@ func newDriver(config Config) (*driver, error) {
 	if config.Client != nil {
 		endpoints = config.Client.Endpoints()
 	}
-	password := config.Password
-	config.Password = ""
 	d := &driver{
-		config: config, password: func() string { return password },
+		config:    config,
 		layout:    layout{config.Prefix},
 		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		endpoints: len(endpoints), client: config.Client,
@@ -119,7 +119,6 @@ func newDriver(config Config) (*driver, error) {
 	d.watches.queued = make(chan struct{}, 1)
 	d.watches.dated = map[*watch]bool{}
 	var err error
-	config.Password = password
 	d.lifeline, err = config.settings().OpenLifeline(d.life, "etcd", nil)
 	return d, err
 }

@@ -136,6 +136,7 @@ func newStore(d engine.Driver, c Config) *Store {
 	return &Store{engine.New(d, engine.Settings{
 		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4,
 		RemovedReason: "its directory was removed", Logger: c.Logger, Renewed: c.Renewed,
+		RaiseTokens: "stop all processes and remove the directory, since tokens of a new one begin at the wall clock",
 	})}
 }
 

@@ -50,6 +50,7 @@ func Open(config Config) (*Store, error) {
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.config.TTL / 4,
 		RemovedReason: "its row was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed,
+		RaiseTokens: "as the owner of the schema, SELECT setval('leadership.numbers', N)",
 	})}, nil
 }
 

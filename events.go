@@ -142,11 +142,12 @@ type news struct {
 const mostUntold = 100
 
 func newNews(election string, opts *Options, tasks *tasks, showError func(error)) news {
-	n := news{election: election, log: slog.DiscardHandler, hooks: &noHooks, showError: showError}
-	n.told = teller.NewQueue(mostUntold, tasks.run)
+	logger := slog.Default()
 	if opts != nil && opts.Logger != nil {
-		n.log = opts.Logger.With("election", election).Handler()
+		logger = opts.Logger
 	}
+	n := news{election: election, log: logger.With("election", election).Handler(), hooks: &noHooks, showError: showError}
+	n.told = teller.NewQueue(mostUntold, tasks.run)
 	if opts != nil && opts.Hooks != nil {
 		n.hooks = opts.Hooks
 	}

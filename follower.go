@@ -18,7 +18,7 @@ import (
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by itself;
 // Fresh and AsOf tell how old its knowledge is. It ends with Stop, and with a permanent error, as Candidate.Run does.
 // A denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to
-// follow at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of
+// follow at the first call of Start, FollowElection, Leader, Wait or Changes. Its methods may be called from any number of
 // goroutines, and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for
 // Done in one of them: Done is closed only after they have returned.
 //
@@ -131,9 +131,10 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 }
 
 // Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells
-// these two apart. It does not block. Once the follower has ended, which Err tells, it goes on returning what was known
-// last, and AsOf when that was right.
+// these two apart. It does not block; the first call starts the follower, if Start was not called. Once the follower has
+// ended, which Err tells, it goes on returning what was known last, and AsOf when that was right.
 func (f *Follower) Leader() (Leader, bool) {
+	f.Start()
 	leader, known, _ := f.state()
 	return leader, known && leader.Revision != 0
 }

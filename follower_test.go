@@ -27,13 +27,17 @@ func TestNewFollowerRefusesWhatStoresDoNotTake(t *testing.T) {
 	})
 }
 
-// A follower begins to follow at the first call of Start, FollowElection, Wait or Changes, and not before.
+// A follower begins to follow at the first call of Start, FollowElection, Leader, Wait or Changes, and not before.
 func TestFollowerBegins(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
 		"Start":          func(f *leadership.Follower) { f.Start(); f.Start() },
 		"FollowElection": func(f *leadership.Follower) { f.FollowElection() },
-		"Wait":           func(f *leadership.Follower) { _, _ = f.Wait(background) },
-		"Changes":        func(f *leadership.Follower) { f.Changes(background) }, // also if nothing ranges over it yet
+		"Leader": func(f *leadership.Follower) {
+			_, led := f.Leader()
+			require.False(t, led)
+		},
+		"Wait":    func(f *leadership.Follower) { _, _ = f.Wait(background) },
+		"Changes": func(f *leadership.Follower) { f.Changes(background) }, // also if nothing ranges over it yet
 	} {
 		virtualRun(t, name, func(w *world) {
 			w.lead(w.open(), "a")
@@ -41,8 +45,6 @@ func TestFollowerBegins(t *testing.T) {
 			f := w.follower(st, nil)
 			w.at(time.Second)
 			require.Zero(w, st.Faults().Requests())
-			_, led := f.Leader()
-			require.False(w, led)
 			require.Zero(w, f.AsOf())
 			begin(f)
 			synctest.Wait()

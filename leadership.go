@@ -101,8 +101,8 @@ var (
 type Options struct {
 	// Logger receives what happens: changes at level Info, trouble that may pass at Warn, what ends a candidate or a
 	// follower and callbacks that fail at Error, the rest at Debug. The lines come from a goroutine that nothing waits for:
-	// see Hooks. A handler that panics loses that line only, which the error channel and slog.Default say. Default: nothing
-	// is logged.
+	// see Hooks. A handler that panics loses that line only, which the error channel and slog.Default say. For silence, give
+	// a logger with slog.DiscardHandler. Default: slog.Default, when the candidate or follower is made.
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks

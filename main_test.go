@@ -25,7 +25,10 @@ import (
 )
 
 // TestMain checks that no test of the package left a goroutine behind: promise G7, for all of them.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // most candidates log what they do
+	goleak.VerifyTestMain(m)
+}
 
 // The times of the stores that a world opens. They come out in whole seconds, so that tests can name exact instants.
 const (

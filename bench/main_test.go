@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 
@@ -17,6 +18,7 @@ const roleVariable = "LEADERSHIP_BENCH_ROLE"
 // TestMain runs the benchmarks or, if a benchmark has started this process, its role.
 func TestMain(m *testing.M) {
 	lifeline.Main()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the candidates log what they do
 	if name, ok := os.LookupEnv(roleVariable); ok {
 		if err := roles[name](); err != nil {
 			fmt.Fprintln(os.Stderr, name+":", err)

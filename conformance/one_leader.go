@@ -17,7 +17,7 @@ var oneLeader = []Case{
 			old := e.stand(a, "a", nil)
 			e.until("a leads", old.IsLeader)
 			both := make(chan bool, 1)
-			next := e.stand(b, "b", &leadership.Options{Hooks: &leadership.Hooks{
+			next := e.stand(b, "b", &leadership.Options{Logger: silent.Logger, Hooks: &leadership.Hooks{
 				TermBegan: func(string, uint64) {
 					select {
 					case both <- old.IsLeader():

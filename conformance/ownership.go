@@ -83,13 +83,13 @@ var ownership = []Case{
 		Explains: "closing the store under running candidates and followers ends them with ErrClosed",
 		check: func(e *env) {
 			m := e.openClosed()
-			c, err := leadership.NewCandidate(m, e.election, "a", nil)
+			c, err := leadership.NewCandidate(m, e.election, "a", silent)
 			e.ok(err, "make a candidate")
 			defer c.Stop()
 			ran := make(chan error, 1)
 			go func() { ran <- c.Run(e.ctx, leadership.Lead) }()
 			e.until("a leads", c.IsLeader)
-			f, err := leadership.NewFollower(m, e.election, nil)
+			f, err := leadership.NewFollower(m, e.election, silent)
 			e.ok(err, "make a follower")
 			defer f.Stop()
 			_, errs := f.FollowElection()
@@ -114,7 +114,7 @@ var ownership = []Case{
 			for i := range 20 { // a single term would often be told in time by luck
 				name := fmt.Sprintf("%s/%d", e.election, i)
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
-				c, err := leadership.NewCandidate(m, name, "a", nil)
+				c, err := leadership.NewCandidate(m, name, "a", silent)
 				e.ok(err, "make a candidate")
 				defer c.Stop()
 				term := e.campaign(c)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -230,9 +231,15 @@ func (e *env) closing(m *member) *member {
 	return m
 }
 
+// silent are options of candidates and followers that log nothing: the cases say what is wrong.
+var silent = &leadership.Options{Logger: slog.New(slog.DiscardHandler)}
+
 // candidate makes a candidate that is stopped at the end of the case.
 func (e *env) candidate(m *member, value string, opts *leadership.Options) *leadership.Candidate {
 	e.TB.Helper()
+	if opts == nil {
+		opts = silent
+	}
 	c, err := leadership.NewCandidate(m, e.election, value, opts)
 	e.ok(err, "make a candidate")
 	e.onClose(c.Stop)
@@ -259,7 +266,7 @@ func (e *env) standing(m *member, value string, start func()) {
 // follower makes a follower that is stopped at the end of the case.
 func (e *env) follower(m *member) *leadership.Follower {
 	e.TB.Helper()
-	f, err := leadership.NewFollower(m, e.election, nil)
+	f, err := leadership.NewFollower(m, e.election, silent)
 	e.ok(err, "make a follower")
 	e.onClose(f.Stop)
 	return f

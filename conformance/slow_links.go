@@ -99,7 +99,7 @@ var slowLinks = []Case{
 				name := fmt.Sprintf("%s/%d", e.election, i)
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				m := e.openSlow(e.h.TTL / share / 2)
-				c, err := leadership.NewCandidate(m, name, "a", nil)
+				c, err := leadership.NewCandidate(m, name, "a", silent)
 				e.ok(err, "make a candidate")
 				e.onClose(c.Stop)
 				c.RunForElection()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -104,7 +105,7 @@ func (c *simCandidate) stand() {
 	takeovers := rand.New(rand.NewPCG(uint64(s.seed), ^stream)) // for the won callback
 	r.ctx, r.cancel = context.WithCancel(background)
 	var err error
-	r.Candidate, err = leadership.NewCandidate(c.process.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
+	r.Candidate, err = leadership.NewCandidate(c.process.store, election, r.value, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: s.hooks(r)})
 	if err != nil {
 		panic(err)
 	}
@@ -246,7 +247,7 @@ func (f *simFollower) start() {
 		go func() { _, _ = storetest.Leader(background, st, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
 	}
 	var err error
-	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.Options{Hooks: f.hooks()}); err != nil {
+	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: f.hooks()}); err != nil {
 		panic(err)
 	}
 	var last uint64

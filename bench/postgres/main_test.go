@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 // TestMain runs the benchmarks or, if a benchmark has started this process, the holder.
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the candidates log what they do
 	if _, ok := os.LookupEnv(holderContender); ok {
 		if err := hold(); err != nil {
 			fmt.Fprintln(os.Stderr, "holder:", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -76,7 +77,7 @@ func (r role) play(ctx context.Context) error {
 	if r.Name == follower {
 		part = r.follower
 	}
-	opts := &leadership.Options{Hooks: &leadership.Hooks{Error: func(_ string, err error, retryIn time.Duration) {
+	opts := &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: &leadership.Hooks{Error: func(_ string, err error, retryIn time.Duration) {
 		r.say(event{}, "will try again in %v: %v", retryIn, err)
 	}}}
 	err = part(ctx, st, opts)

@@ -180,7 +180,7 @@ func (s *Server) follow(name string, expected bool) error {
 		return errTooMany
 	}
 	hooks := leadership.ChainHooks(s.metrics.Hooks(), &leadership.Hooks{Error: s.failed})
-	f, err := leadership.NewFollower(s.Store, name, &leadership.Options{Hooks: hooks})
+	f, err := leadership.NewFollower(s.Store, name, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: hooks})
 	if err != nil {
 		return err
 	}

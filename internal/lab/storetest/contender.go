@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func Contend(t testing.TB, st store.Store, election, value string) *Contender {
 	c := &Contender{Value: value, Store: st, Terms: make(chan *leadership.Term, 1000), Ended: make(chan error, 1)}
 	var err error
 	c.Candidate, err = leadership.NewCandidate(st, election, value, &leadership.Options{
-		Hooks: &leadership.Hooks{Error: c.failed},
+		Logger: slog.New(slog.DiscardHandler), Hooks: &leadership.Hooks{Error: c.failed},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

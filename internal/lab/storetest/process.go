@@ -48,7 +48,7 @@ func lead(where string) error {
 	if err != nil {
 		return err
 	}
-	c, err := leadership.NewCandidate(st, election, "process", nil)
+	c, err := leadership.NewCandidate(st, election, "process", &leadership.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

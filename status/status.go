@@ -18,7 +18,8 @@
 //	/metrics                       in the text format of Prometheus
 //
 // The methods are GET, HEAD and OPTIONS: what a balancer uses by default. Answers are never redirects: HAProxy takes them
-// for success. A name may be left out if there is one election. An election that the handler does not know is 404.
+// for success. A name may be left out if there is one election. An election that the handler does not know is 404, and 503
+// before it knows any.
 //
 // # /leader for balancers
 //
@@ -156,17 +157,17 @@ func (h *Handler) follower(w http.ResponseWriter, election string) {
 
 // serve answers a question about the candidate of one election.
 func (h *Handler) serve(w http.ResponseWriter, name string, holds func(leadership.Status) (bool, error)) {
-	if names := h.set.Elections(); name == "" {
-		switch len(names) {
-		case 0:
-			http.Error(w, "no candidate is known", http.StatusNotFound)
-			return
-		case 1:
-			name = names[0]
-		default:
-			http.Error(w, "which election? "+strings.Join(names, ", "), http.StatusBadRequest)
-			return
-		}
+	names := h.set.Elections()
+	switch {
+	case len(names) == 0: // the program has not begun
+		http.Error(w, "there is no candidate and no follower yet", http.StatusServiceUnavailable)
+		return
+	case name != "":
+	case len(names) == 1:
+		name = names[0]
+	default:
+		http.Error(w, "which election? "+strings.Join(names, ", "), http.StatusBadRequest)
+		return
 	}
 	c, f := h.set.Of(name)
 	if c == nil && f == nil {

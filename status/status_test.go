@@ -288,10 +288,12 @@ func TestRefusals(t *testing.T) {
 		code, _ = w.get("/leader/other")
 		require.Equal(w, 503, code)
 		empty := status.New(status.Config{})
+		for _, path := range []string{"/leader", "/follower", "/leader/" + election, "/readyz", "/healthz"} {
+			answer := httptest.NewRecorder()
+			empty.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+			require.Equal(w, 503, answer.Code, path)
+		}
 		answer := httptest.NewRecorder()
-		empty.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/leader", nil))
-		require.Equal(w, 404, answer.Code)
-		answer = httptest.NewRecorder()
 		empty.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/status", nil))
 		require.Equal(w, "[]\n", answer.Body.String())
 	})

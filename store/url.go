@@ -64,7 +64,7 @@ type Options struct {
 // "#" must be written %40 and %23, except for the one "@" after the password.
 //
 // The password may be kept out of the URL: the option passwordenv names the environment variable that holds it,
-// passwordfile a file; line breaks at its end are not part of it.
+// passwordfile a file; line breaks at its end are not part of it. ParseURL reads neither: see [URL.Login].
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, notInScheme) {
@@ -85,7 +85,7 @@ func ParseURL(raw string) (*URL, error) {
 	case strings.Contains(path+query, "@"):
 		return nil, u.invalid(`behind the hosts "@" has to be written %%40, and "/" and "?" in a password %%2F and %%3F`)
 	}
-	if err := cmp.Or(u.setUser(user), u.setHosts(hosts), u.setPath(path), u.setOptions(query), u.setPassword()); err != nil {
+	if err := cmp.Or(u.setUser(user), u.setHosts(hosts), u.setPath(path), u.setOptions(query), u.checkPassword()); err != nil {
 		return nil, err
 	}
 	return u, nil
@@ -143,29 +143,13 @@ func (u *URL) setOptions(query string) error {
 	return nil
 }
 
-// setPassword reads the password from the variable or file that an option names.
-func (u *URL) setPassword() error {
-	name, inEnv := u.options["passwordenv"]
-	file, inFile := u.options["passwordfile"]
+// checkPassword finds out whether the password is given once at most.
+func (u *URL) checkPassword() error {
+	_, inEnv := u.options["passwordenv"]
+	_, inFile := u.options["passwordfile"]
 	if (inEnv || inFile) && (u.Password != "" || inEnv && inFile) {
 		return u.invalid("the password is given twice: one of URL, option passwordenv and option passwordfile has to be enough")
 	}
-	if inEnv {
-		if u.Password = os.Getenv(name); u.Password == "" {
-			return invalid("passwordenv", name, "the environment has no such variable, or an empty one")
-		}
-	}
-	if inFile {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return invalid("passwordfile", file, "%v", err)
-		}
-		if u.Password = strings.TrimRight(string(text), "\r\n"); u.Password == "" {
-			return invalid("passwordfile", file, "the file is empty")
-		}
-	}
-	delete(u.options, "passwordenv")
-	delete(u.options, "passwordfile")
 	return nil
 }
 
@@ -181,10 +165,56 @@ func (u URL) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (u URL) Format(f fmt.State, verb rune) { redact.Format(f, verb, u.String()) }
 
-// Login returns the user and the password. If the store's package does not ask for them, Check refuses a URL that has any.
-func (u *URL) Login() (user, password string) {
+// Login returns the user, and a function that returns the password; nil if there is none. The store calls the function
+// for each connection or request that needs the password: the function reads the variable of the option passwordenv, or
+// the file of passwordfile, each time, so that a password may change. What is no regular file, such as a pipe, is read
+// once. Check returns an error if the password can't be read now. If the store's package does not call Login, Check
+// refuses a URL that has a user or a password.
+func (u *URL) Login() (user string, password func(context.Context) (string, error)) {
 	u.login = true
-	return u.User, u.Password
+	name, inEnv := u.ask("passwordenv")
+	file, inFile := u.ask("passwordfile")
+	switch {
+	case inEnv:
+		password = func(context.Context) (string, error) { return passwordOf(name) }
+		if _, err := passwordOf(name); err != nil {
+			u.errs = append(u.errs, invalid("passwordenv", "", "%v", err))
+		}
+	case inFile:
+		first, err := readPassword(file)
+		if err != nil {
+			u.errs = append(u.errs, invalid("passwordfile", file, "%v", err))
+		}
+		password = func(context.Context) (string, error) { return readPassword(file) }
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			password = func(context.Context) (string, error) { return first, nil }
+		}
+	case u.Password != "":
+		password = func(context.Context) (string, error) { return u.Password, nil }
+	}
+	return u.User, password
+}
+
+// passwordOf returns the password that an environment variable holds. The error does not show the name: a password might
+// have been written in its place.
+func passwordOf(variable string) (string, error) {
+	if password := os.Getenv(variable); password != "" {
+		return password, nil
+	}
+	return "", errors.New("the environment has no such variable, or an empty one")
+}
+
+// readPassword reads a file that holds a password.
+func readPassword(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return password, nil
 }
 
 // Option returns the option's value, or def if the URL does not have it. If the option is given and empty, Check
@@ -235,9 +265,9 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 // wrong type, and a user or password that it has not asked for; nil if there is none. The package calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
-	if u.login {
-		known = append(known, "passwordenv", "passwordfile")
-	} else if u.User != "" || u.Password != "" {
+	_, inEnv := u.options["passwordenv"]
+	_, inFile := u.options["passwordfile"]
+	if !u.login && (u.User != "" || u.Password != "" || inEnv || inFile) {
 		u.errs = append(u.errs, u.invalid("it takes no user or password"))
 	}
 	slices.Sort(known)

@@ -230,8 +230,10 @@ func TestURLCheckNamesUnknownOptions(t *testing.T) {
 	u.Duration("ttl", 0)
 	u.Duration("grace", 0)
 	user, password := u.Login()
-	require.Equal(t, "u:p", user+":"+password)
-	err := u.Check()
+	secret, err := password(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "u:p", user+":"+secret)
+	err = u.Check()
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, `invalid z URL: unknown option "tls"; it knows grace, passwordenv, passwordfile, ttl`)
 	require.ErrorContains(t, err, `unknown option "Grace"`, "all of them, not only the first")
@@ -243,6 +245,9 @@ func TestURLCheckNamesUnknownOptions(t *testing.T) {
 func TestURLCheckRefusesALogin(t *testing.T) {
 	for _, raw := range []string{"z://u@h", "z://:p@h"} {
 		require.EqualError(t, parse(t, raw).Check(), "invalid z URL: it takes no user or password")
+	}
+	for _, raw := range []string{"z://h?passwordenv=HOME", "z://h?passwordfile=/etc/hosts"} {
+		require.ErrorContains(t, parse(t, raw).Check(), "invalid z URL: it takes no user or password")
 	}
 	require.EqualError(t, parse(t, "z://h?tls=yes").Check(), `invalid z URL: unknown option "tls"; it knows `)
 }
@@ -265,9 +270,11 @@ func TestPasswordFromEnvironmentOrFile(t *testing.T) {
 	for _, raw := range []string{"z://a@h?passwordenv=STORE_PASSWORD", "z://a@h?passwordfile=" + file} {
 		u, err := store.ParseURL(raw)
 		require.NoError(t, err)
-		require.Equal(t, "a", u.User)
-		require.Equal(t, plantedPassword, u.Password)
-		u.Login()
+		user, password := u.Login()
+		require.Equal(t, "a", user)
+		secret, err := password(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, plantedPassword, secret)
 		require.NoError(t, u.Check(), "an option of every URL with a login")
 		for _, shown := range []string{fmt.Sprint(u), fmt.Sprintf("%+v", *u), fmt.Sprintf("%#v", u), fmt.Sprintf("%#v", *u)} {
 			require.NotContains(t, shown, plantedPassword)
@@ -277,18 +284,66 @@ func TestPasswordFromEnvironmentOrFile(t *testing.T) {
 		"z://a:x@h?passwordenv=STORE_PASSWORD":                    "given twice",
 		"z://a:x@h?passwordfile=" + file:                          "given twice",
 		"z://a@h?passwordenv=STORE_PASSWORD&passwordfile=" + file: "given twice",
-		"z://a@h?passwordenv=STORE_NONE":                          "STORE_NONE",
-		"z://a@h?passwordenv=STORE_EMPTY":                         "STORE_EMPTY",
+		"z://a@h?passwordenv=" + plantedPassword:                  "no such variable",
+		"z://a@h?passwordenv=STORE_EMPTY":                         "invalid passwordenv",
 		"z://a@h?passwordenv=":                                    "no such variable",
 		"z://a@h?passwordfile=" + file + ".none":                  ".none",
 		"z://a@h?passwordfile=" + empty:                           "empty",
 		"z://a@h?passwordfile=":                                   "no such file",
 		"z://a@h?passwordfile=" + filepath.Dir(file):              "directory",
 	} {
-		_, err := store.ParseURL(raw)
+		u, err := store.ParseURL(raw)
+		if err == nil {
+			u.Login()
+			err = u.Check()
+		}
 		require.ErrorIs(t, err, store.ErrInvalid, "%q", raw)
 		require.ErrorContains(t, err, says, "%q", raw)
 		require.NotContains(t, err.Error(), plantedPassword)
+	}
+}
+
+// A password is read each time it is needed, so that it may change. While it can't be read, that is an error.
+func TestPasswordIsReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	set := map[string]func(string) error{
+		"passwordfile=" + file:       func(text string) error { return os.WriteFile(file, []byte(text), 0o600) },
+		"passwordenv=STORE_PASSWORD": func(text string) error { return os.Setenv("STORE_PASSWORD", text) },
+	}
+	t.Setenv("STORE_PASSWORD", "")
+	for option, set := range set {
+		require.NoError(t, set("first"))
+		u := parse(t, "z://a@h?"+option)
+		_, password := u.Login()
+		require.NoError(t, u.Check())
+		for _, want := range []string{"first", "second"} {
+			require.NoError(t, set(want))
+			secret, err := password(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, secret)
+		}
+		require.NoError(t, set(""))
+		_, err := password(t.Context())
+		require.ErrorContains(t, err, "empty")
+		require.NotErrorIs(t, err, store.ErrInvalid, "it might come back")
+	}
+}
+
+// What is not a regular file can be read once.
+func TestPasswordOfAPipeIsReadOnce(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	_, err = write.WriteString("secret\n")
+	require.NoError(t, err)
+	require.NoError(t, write.Close())
+	u := parse(t, fmt.Sprintf("z://a@h?passwordfile=/dev/fd/%d", read.Fd()))
+	_, password := u.Login()
+	require.NoError(t, u.Check())
+	for range 2 {
+		secret, err := password(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "secret", secret)
 	}
 }
 

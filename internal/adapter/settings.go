@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/hostport"
@@ -31,6 +32,10 @@ type Settings struct {
 	Port     string    // of an address that names none
 	User     *string   // nil if the service knows no users
 	Password *string   // or token
+
+	// PasswordFunc is set by Complete, and then returns the password in any case: each time that the service asks for it.
+	// Password is empty then.
+	PasswordFunc *func(ctx context.Context) (string, error)
 
 	NoPassword bool // a user needs none
 	TLS        **tls.Config
@@ -57,7 +62,10 @@ func (s Settings) Read(u *store.URL) error {
 	if s.Servers != nil {
 		*s.Servers, *s.TLS, *s.Dial = u.Hosts, u.TLS(), u.Dial
 		user, password := u.Login()
-		if *s.Password = password; s.User != nil {
+		if *s.Password = u.Password; *s.Password == "" {
+			*s.PasswordFunc = password
+		}
+		if s.User != nil {
 			*s.User = user
 		}
 	}
@@ -78,14 +86,17 @@ func (s Settings) Complete() error {
 	if s.User != nil {
 		user = *s.User
 	}
+	secret := *s.Password != "" || *s.PasswordFunc != nil
 	switch {
+	case *s.Password != "" && *s.PasswordFunc != nil:
+		return Refuse("password", "", "it is given twice: as text, and as a function")
 	case !s.Given && len(*s.Servers) == 0:
 		return Refuse(s.Field, "", "there are none")
-	case s.Given && (len(*s.Servers) > 0 || user != "" || *s.Password != "" || *s.TLS != nil || *s.Dial != nil):
+	case s.Given && (len(*s.Servers) > 0 || user != "" || secret || *s.TLS != nil || *s.Dial != nil):
 		return Refuse(s.Client, "", "%s, credentials, TLS and dial belong to a client of the store's own", s.Field)
-	case s.User != nil && user == "" && *s.Password != "":
+	case s.User != nil && user == "" && secret:
 		return Refuse("user", "", "there is a password and no user")
-	case user != "" && *s.Password == "" && !s.NoPassword:
+	case user != "" && !secret && !s.NoPassword:
 		return Refuse("user", "", "there is a user and no password")
 	}
 	if reason := hostport.RefuseAny(*s.Servers); reason != "" {
@@ -95,6 +106,7 @@ func (s Settings) Complete() error {
 		return err
 	}
 	*s.Servers = hostport.WithPorts(*s.Servers, s.Port)
+	*s.PasswordFunc, *s.Password = s.password(), ""
 	switch {
 	case *s.Dialer != nil:
 	case *s.Dial != nil:
@@ -103,6 +115,32 @@ func (s Settings) Complete() error {
 		*s.Dialer = SystemDialer()
 	}
 	return nil
+}
+
+// ErrPassword says that there is no password at the moment, so that a request was not sent. It matches
+// store.ErrUnavailable.
+var ErrPassword = fmt.Errorf("%w: there is no password", store.ErrUnavailable)
+
+// password returns the function that the store calls. The password is in no field, so that neither package fmt nor a
+// debugger's dump of the store comes upon it.
+func (s Settings) password() func(context.Context) (string, error) {
+	fixed, given := *s.Password, *s.PasswordFunc
+	if given == nil {
+		return func(context.Context) (string, error) { return fixed, nil }
+	}
+	needed := s.User != nil && !s.NoPassword
+	return func(ctx context.Context) (string, error) {
+		password, err := given(ctx)
+		switch {
+		case err != nil: // in words: whatever the error is, another attempt might succeed
+			return "", fmt.Errorf("%w: %v", ErrPassword, err)
+		case password == "" && needed:
+			return "", fmt.Errorf("%w: it is empty", ErrPassword)
+		case strings.ContainsAny(password, "\x00\r\n"):
+			return "", fmt.Errorf("%w: it has a line break or a zero byte in it", ErrPassword)
+		}
+		return password, nil
+	}
 }
 
 // checkLifeline returns an error if another process could not end the store's sessions.
@@ -127,20 +165,20 @@ func (s Settings) checkLifeline() error {
 }
 
 // OpenLifeline returns what tells the lifeline of the store's sessions, and nil if there is to be no lifeline. The
-// settings are complete, and have the password.
+// settings are complete.
 func (s Settings) OpenLifeline(life *Lifecycle, scheme string, parameters map[string]string) (lifeline.Line, error) {
 	if *s.Lifeline == "" {
 		return nil, nil
 	}
-	service := lifeline.Service{Scheme: scheme, TTL: *s.TTL, Servers: *s.Servers, Password: *s.Password, Parameters: parameters}
+	service := lifeline.Service{Scheme: scheme, TTL: *s.TTL, Servers: *s.Servers, Parameters: parameters}
 	if s.User != nil {
 		service.User = *s.User
 	}
-	secured, read := *s.TLS != nil, *s.Secure
+	secured, read, password := *s.TLS != nil, *s.Secure, *s.PasswordFunc
 	client, err := lifeline.Open(*s.Lifeline, life.Name, *s.TTL, func() (lifeline.Service, error) {
 		service := service
 		var err error
-		if secured {
+		if service.Password, err = password(life.Background); err == nil && secured {
 			service.Secure, err = read()
 		}
 		return service, err

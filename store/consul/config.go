@@ -28,6 +28,10 @@ type Config struct {
 	Addresses []string
 	// Token is the ACL token to use. Default: the agent's own default token.
 	Token string
+	// TokenFunc returns the token instead, if it may change. The store calls it for each request. It returns when ctx
+	// ends. While it fails, requests have the last token. Before there is one, its error is that of an attempt, which is
+	// made again after a pause. Default: none.
+	TokenFunc func(ctx context.Context) (string, error)
 	// Prefix is the key above all keys of the store, without "/" at either end. Default: "leadership".
 	Prefix string
 	// Datacenter is the datacenter to use. Default: the agent's own. While the agent knows none of that name, errors match
@@ -54,8 +58,8 @@ type Config struct {
 	// session ends after its TTL. See docs/lifeline.md.
 	Lifeline string
 
-	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token, TLS,
-	// Dial and Lifeline can't be set with it. Its transport has to let at least 80 requests run at once.
+	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token,
+	// TokenFunc, TLS, Dial and Lifeline can't be set with it. Its transport has to let at least 80 requests run at once.
 	Client *api.Client
 
 	// Logger is that of [store.Options].
@@ -85,7 +89,7 @@ func (c *Config) settings() adapter.Settings {
 	}
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
-		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
+		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, PasswordFunc: &c.TokenFunc, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
@@ -93,15 +97,15 @@ func (c *Config) settings() adapter.Settings {
 // complete fills in the defaults. It returns an error that names the first field which can't be used.
 func (c *Config) complete() error {
 	c.Prefix = cmp.Or(c.Prefix, "leadership")
+	if strings.ContainsAny(c.Token, "\r\n") {
+		return adapter.Refuse("token", "", "it has a line break in it")
+	}
 	if err := c.settings().Complete(); err != nil {
 		return err
 	}
-	switch {
-	case c.checked() && len(c.Addresses) > 1:
+	if c.checked() && len(c.Addresses) > 1 {
 		return adapter.Refuse("addresses", "",
 			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
-	case strings.ContainsAny(c.Token, "\r\n"):
-		return adapter.Refuse("token", "", "it has a line break in it")
 	}
 	return c.checkPrefix()
 }

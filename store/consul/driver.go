@@ -49,7 +49,7 @@ func newDriver(config Config) (*driver, error) {
 	}
 	life := adapter.NewLifecycle("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix)
 	client, err := agent.New(life, agent.Config{
-		Addresses: config.Addresses, Token: config.Token, Datacenter: config.Datacenter, Namespace: config.Namespace,
+		Addresses: config.Addresses, Token: config.TokenFunc, Datacenter: config.Datacenter, Namespace: config.Namespace,
 		Partition: config.Partition, TTL: config.TTL, TLS: config.TLS, Dialer: config.dialer, Client: config.Client,
 		Logger: config.Logger,
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -26,7 +27,7 @@ import (
 func (d *driver) connect() {
 	config := clientv3.Config{
 		Endpoints: d.config.Endpoints,
-		Username:  d.config.User, Password: d.password(),
+		Username:  d.config.User, Password: atEachToken,
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
 		DialTimeout: d.long() * 3 / 4, // of the authentication: a campaign can then still say why it fails
@@ -55,22 +56,38 @@ func (d *driver) connect() {
 		case err == nil:
 			d.connects(func() { d.client, d.refused = client, nil })
 			return
+		case errors.Is(err, adapter.ErrPassword):
+			d.connects(func() { d.refused = err })
 		case errors.Is(explain(err), store.ErrDenied):
 			d.connects(func() { d.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err) })
 			adapter.PauseFor(d.life.Background, d.renewal()) // the user may yet be added
 			continue
-		case d.untroubled():
-			d.troubled(err)
+		default:
+			d.connects(func() { d.refused = nil })
+			if d.untroubled() {
+				d.troubled(err)
+			}
 		}
 		retries.Pause(d.life.Background)
 	}
 }
 
+// atEachToken is the password that the client library knows. It asks for a token again and again, with the password that it
+// was made with: observe puts the present one in its place.
+const atEachToken = "the password of the moment"
+
 // observe remembers why a request found no connection: the client library tells its caller only that time is up. If the
-// answer is late, observe leaves the member.
+// answer is late, observe leaves the member. A request for a token gets the present password.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
+	if auth, ok := req.(*pb.AuthenticateRequest); ok {
+		password, err := d.config.PasswordFunc(ctx)
+		if err != nil {
+			return err
+		}
+		req = &pb.AuthenticateRequest{Name: auth.Name, Password: password}
+	}
 	var member peer.Peer
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
@@ -187,7 +204,7 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 // because returns the reason why there is no answer, if the reason is known, and otherwise the error. An error of the
 // cluster's own is an answer, and is returned.
 func (d *driver) because(err error) error {
-	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok || errors.Is(err, adapter.ErrPassword) {
 		return err
 	}
 	d.mu.Lock()
@@ -217,7 +234,7 @@ func explain(err error) error {
 		code, own = e.Code(), true
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, adapter.ErrPassword):
 		return err
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):

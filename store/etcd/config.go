@@ -36,6 +36,10 @@ type Config struct {
 
 	// User and Password are a user of the cluster. Default: none.
 	User, Password string
+	// PasswordFunc returns the password instead, if it may change. The store calls it for each token of the cluster, and never keeps what it
+	// returns. It returns when ctx ends. Its error is that of an attempt, which is made again after a pause; nothing that
+	// works ends by it. Default: none.
+	PasswordFunc func(ctx context.Context) (string, error)
 	// TLS turns on TLS. If TLS has no ServerName, the name of the endpoint is used.
 	TLS *tls.Config
 	// Dial is that of [store.Options].
@@ -46,7 +50,7 @@ type Config struct {
 	Lifeline string
 
 	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User,
-	// Password, TLS, Dial and Lifeline can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
+	// Password, PasswordFunc, TLS, Dial and Lifeline can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
 	// such as those of etcd's package namespace: use Prefix instead.
 	Client *clientv3.Client
 
@@ -66,7 +70,7 @@ const maxTTL = min(math.MaxInt64/time.Second, 9_000_000_000) * time.Second
 func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger, Renewed: &c.Renewed,
-		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
+		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, PasswordFunc: &c.PasswordFunc, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }

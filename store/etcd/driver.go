@@ -19,8 +19,7 @@ import (
 //
 // Its goroutines are connect, until there is a client, and watch, which keeps the stream of watches. Close waits for both.
 type driver struct {
-	config   Config        // without the password
-	password func() string // a function, so that no fmt verb prints it
+	config   Config
 	layout   layout
 	life     *adapter.Lifecycle // of the goroutines; its Calls end never
 	lifeline lifeline.Line      // nil without one
@@ -31,7 +30,7 @@ type driver struct {
 	mu          sync.Mutex
 	changed     chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
 	client      *clientv3.Client // set once: read without mu after connect has set it
-	refused     error            // why there is no client: its user is denied
+	refused     error            // why there is no client: its user is denied, or there is no password
 	trouble     error            // why there is no answer, if that is known
 	worked      bool             // the cluster has answered
 	revisions   revisions

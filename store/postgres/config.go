@@ -25,6 +25,10 @@ type Config struct {
 	Addresses []string
 	// User is the role to connect as, and Password its password, if the server asks for one. User is required.
 	User, Password string
+	// PasswordFunc returns the password instead, if it may change. The store calls it for each connection, and never keeps what it
+	// returns. It returns when ctx ends. Its error is that of an attempt, which is made again after a pause; nothing that
+	// works ends by it. Default: none.
+	PasswordFunc func(ctx context.Context) (string, error)
 	// Database is the name of the database. Required.
 	Database string
 	// Schema is the schema with the tables, and with nothing else: small letters, digits and "_". Default:
@@ -62,7 +66,7 @@ const (
 func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
-		Servers: &c.Addresses, Field: "addresses", Port: "5432", User: &c.User, NoPassword: true, Password: &c.Password,
+		Servers: &c.Addresses, Field: "addresses", Port: "5432", User: &c.User, NoPassword: true, Password: &c.Password, PasswordFunc: &c.PasswordFunc,
 		TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer,
 		NoLifeline: "sessions in PostgreSQL are ended by peers, and a lifeline ends those of ZooKeeper, etcd and Consul",
 	}
@@ -84,6 +88,9 @@ func checkSchema(name string) error {
 // complete fills in the defaults. It returns an error that names the first field which can't be used.
 func (c *Config) complete() error {
 	c.Schema = cmp.Or(c.Schema, "leadership")
+	if strings.ContainsRune(c.Database+c.User+c.Password, 0) {
+		return adapter.Refuse("user", "", "the user, the password or the database has a zero byte in it")
+	}
 	if err := c.settings().Complete(); err != nil {
 		return err
 	}
@@ -92,8 +99,6 @@ func (c *Config) complete() error {
 		return adapter.Refuse("database", "", "there is none: it is the path of the URL")
 	case c.User == "":
 		return adapter.Refuse("user", "", "there is none")
-	case strings.ContainsRune(c.Database+c.User+c.Password, 0):
-		return adapter.Refuse("user", "", "the user, the password or the database has a zero byte in it")
 	}
 	if err := checkSchema(c.Schema); err != nil || c.Prefix == "" {
 		return err

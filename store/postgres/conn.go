@@ -44,7 +44,7 @@ func (c Config) connConfigs() (list []*pgx.ConnConfig, err error) {
 	if err != nil {
 		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
 	}
-	config.User, config.Password, config.Database = c.User, c.Password, c.Database
+	config.User, config.Password, config.Database = c.User, "", c.Database // connect has the password
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
 	config.Fallbacks, config.RequireAuth = nil, ""
 	config.ConnectTimeout = 2 * max(c.limit(), 2*time.Second)
@@ -109,11 +109,12 @@ func (d *driver) targets(ctx context.Context) (list []target) {
 }
 
 // dial makes a connection to an address. The limit is for TCP alone.
-func (t target) dial(ctx context.Context, limit time.Duration) (*pgx.Conn, error) {
+func (t target) dial(ctx context.Context, limit time.Duration, password string) (*pgx.Conn, error) {
 	if t.unknown != nil {
 		return nil, t.unknown
 	}
 	config := t.server.Copy()
+	config.Password = password
 	config.LookupFunc = func(context.Context, string) ([]string, error) { return []string{t.address}, nil }
 	reach := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -124,12 +125,23 @@ func (t target) dial(ctx context.Context, limit time.Duration) (*pgx.Conn, error
 	return pgx.ConnectConfig(context.WithValue(ctx, dialed{}, true), config)
 }
 
+// password returns the password of the moment.
+func (d *driver) password(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.limit())
+	defer cancel()
+	return d.config.PasswordFunc(ctx)
+}
+
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
 // connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach:
 // that one might be the primary. The addresses share the time that servers which do not take connections may cost.
 func (d *driver) connect() (*pgx.Conn, error) {
 	ctx := d.life.Background
 	targets := d.targets(ctx)
+	password, err := d.password(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if last := d.answered.Load(); last != nil {
 		if at := slices.IndexFunc(targets, func(t target) bool { return t.address == *last }); at > 0 {
 			targets = slices.Concat(targets[at:at+1], targets[:at], targets[at+1:])
@@ -138,7 +150,7 @@ func (d *driver) connect() (*pgx.Conn, error) {
 	limit := max(d.config.limit()/2/time.Duration(len(targets)), d.config.limit()/8)
 	var away, refusal error
 	for _, t := range targets {
-		conn, err := t.dial(ctx, limit)
+		conn, err := t.dial(ctx, limit, password)
 		if err == nil {
 			d.answered.Store(&t.address)
 			return conn, nil

@@ -46,6 +46,10 @@ type Config struct {
 	// User and Password are a digest identity to authenticate with. Default: none. Package fmt prints stars for the
 	// password, unless the Config is in an unexported field: there package fmt calls no methods.
 	User, Password string
+	// PasswordFunc returns the password instead, if it may change. The store calls it for each connection, and never keeps what it
+	// returns. It returns when ctx ends. Its error is that of an attempt, which is made again after a pause; nothing that
+	// works ends by it. Default: none.
+	PasswordFunc func(ctx context.Context) (string, error)
 	// ACL says who may use the nodes that the store creates. Default: ACLCreator with User, ACLWorld without.
 	ACL ACL
 	// TLS turns on TLS. Default of its ServerName: the name of the server that is dialled.
@@ -92,7 +96,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
 		Logger: &c.Logger, Renewed: &c.Renewed, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
-		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer, Lifeline: &c.Lifeline, Secure: &c.secure,
+		Password: &c.Password, PasswordFunc: &c.PasswordFunc, TLS: &c.TLS, Dial: &c.Dial, Dialer: &c.dialer, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
 

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,8 +21,7 @@ import (
 // Its goroutines are run, which connects and confirms the session; one for each request under way; and one for each
 // client of the library that is ending. Close waits for all of them.
 type driver struct {
-	config    Config        // but for its password
-	secret    func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
+	config    Config
 	layout    layout
 	acl       []zk.ACL
 	lifecycle *adapter.Lifecycle
@@ -34,6 +34,7 @@ type driver struct {
 	link    *link         // the connection for requests; nil while there is none
 	granted bool          // a server has granted a session
 	refused error         // why the ensemble's sessions can't be used; run has ended
+	denied  error         // that the server has refused the identity; nil once one was accepted
 	trouble error         // why there is no connection
 	zxid    int64         // the highest that an earlier connection has told
 }
@@ -42,17 +43,13 @@ func newDriver(config Config) (*driver, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	password := config.Password
-	config.Password = ""
 	d := &driver{
 		config:    config,
-		secret:    func() string { return password },
 		layout:    layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
 		lifecycle: adapter.NewLifecycle("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
 		acl:       config.ACL.list(),
 		changed:   make(chan struct{}),
 	}
-	config.Password = password
 	var err error
 	if d.lifeline, err = config.settings().OpenLifeline(d.lifecycle, "zookeeper", nil); err != nil {
 		return nil, err
@@ -113,7 +110,7 @@ func (d *driver) up(ctx context.Context) (l *link, err error) {
 	defer cancel()
 	err = d.until(ctx, func() (bool, error) {
 		l = d.link
-		return l.works(), d.refused
+		return l.works(), cmp.Or(d.refused, d.denied)
 	})
 	return l, err
 }
@@ -130,7 +127,7 @@ func (d *driver) Open(ctx context.Context) (s engine.Session, proof engine.Proof
 		l := d.link
 		kept = d.current != nil && d.current.opened && !d.current.ending
 		if !l.works() || l.session != d.current || l.session.opened {
-			return false, d.refused
+			return false, cmp.Or(d.refused, d.denied)
 		}
 		l.session.opened = true
 		s, proof = l.session, l.session.proof

@@ -1,10 +1,12 @@
 package zookeeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
@@ -24,7 +26,6 @@ type keeper struct {
 	*link
 	touches  touches
 	identity <-chan result[struct{}] // the answer to identify; nil once the answer has come
-	ready    time.Time               // when the handshake was answered
 	under    []confirmation          // confirmations without an answer, the oldest first
 	sent     time.Time               // when the last confirmation was sent
 	answered time.Time               // when the last answer came
@@ -42,16 +43,16 @@ type confirmation struct {
 // before is the connection that requests used before.
 func (l *link) serve(before *link) error {
 	d := l.driver
-	k := &keeper{link: l, identity: l.identify(), ready: time.Now()}
+	k := &keeper{link: l, identity: l.identify()}
 	k.touches = touches{ttl: d.config.TTL, grace: d.config.Grace, list: []touch{{sent: l.opened}}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
 		changed, used, leaves := d.changed, d.link == l, d.refused != nil || l.session.ending
-		confirmed := !l.confirmed.IsZero()
+		confirmed, identified := !l.confirmed.IsZero(), l.identified
 		d.mu.Unlock()
-		due, late, oldest := k.next()
+		due, late, oldest := k.next(identified)
 		switch now := time.Now(); {
 		case leaves:
 			return errLeft
@@ -73,7 +74,9 @@ func (l *link) serve(before *link) error {
 		timer.Reset(time.Until(late))
 		select {
 		case r := <-k.identity:
-			k.identified(r.err)
+			if err := k.takeIdentity(r.err); err != nil {
+				return l.give(err)
+			}
 		case r := <-oldest:
 			if err := k.take(r.err); err != nil {
 				return l.give(err)
@@ -89,8 +92,8 @@ func (l *link) serve(before *link) error {
 }
 
 // next returns when the next confirmation is due, when the server is late (zero if nothing is under way), and the answer
-// that comes first.
-func (k *keeper) next() (due, late time.Time, oldest <-chan result[struct{}]) {
+// that comes first. identified is when the identity was sent.
+func (k *keeper) next(identified time.Time) (due, late time.Time, oldest <-chan result[struct{}]) {
 	ttl := k.driver.config.TTL
 	switch {
 	case len(k.under) > 0:
@@ -99,8 +102,8 @@ func (k *keeper) next() (due, late time.Time, oldest <-chan result[struct{}]) {
 	case !k.sent.IsZero():
 		due = k.answered.Add(pause(ttl))
 	}
-	if k.identity != nil {
-		late = k.ready.Add(patience(ttl))
+	if answer := identified.Add(patience(ttl)); k.identity != nil && !identified.IsZero() && (late.IsZero() || answer.Before(late)) {
+		late = answer
 	}
 	return due, late, oldest
 }
@@ -155,27 +158,45 @@ func (l *link) give(why error) error {
 	return why
 }
 
-// identify adds the digest identity to the connection.
+// identify adds the digest identity to the connection, with the password of the moment. While there is none, the
+// connection confirms the session, and no request uses it.
 func (l *link) identify() <-chan result[struct{}] {
-	c := l.driver.config
-	if c.User == "" {
+	d := l.driver
+	if d.config.User == "" {
 		return nil
 	}
 	return async(l, func(conn *zk.Conn) (struct{}, error) {
-		return struct{}{}, conn.AddAuth("digest", []byte(c.User+":"+l.driver.secret()))
+		var retries adapter.Retries
+		for l.works() && d.lifecycle.Background.Err() == nil {
+			ctx, cancel := context.WithTimeout(d.lifecycle.Background, d.limit())
+			password, err := d.config.PasswordFunc(ctx)
+			cancel()
+			if err == nil {
+				d.set(func() { l.identified = time.Now() })
+				return struct{}{}, conn.AddAuth("digest", []byte(d.config.User+":"+password))
+			}
+			d.set(func() { d.trouble = err })
+			retries.PauseOr(d.lifecycle.Background, l.down)
+		}
+		return struct{}{}, zk.ErrConnectionClosed
 	})
 }
 
-// identified notes the answer to identify. Any error but a denial is that of the connection.
-func (k *keeper) identified(err error) {
+// takeIdentity notes the answer to identify. After a denial the server closes the connection, and the next one has the password
+// of that moment. Any other error is that of the connection.
+func (k *keeper) takeIdentity(err error) error {
 	d := k.driver
-	if k.identity = nil; !errors.Is(err, store.ErrDenied) {
-		return
+	k.identity = nil
+	denied := errors.Is(err, store.ErrDenied)
+	if denied {
+		err = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
 	}
-	d.set(func() {
-		d.refused = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
-		d.lose(d.refused)
-	})
+	if err == nil || denied {
+		d.set(func() { d.denied = err })
+	} else if k.wire.why() != nil { // which says more
+		return nil
+	}
+	return err
 }
 
 // barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes

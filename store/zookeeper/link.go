@@ -25,7 +25,8 @@ type link struct {
 	ended   <-chan zk.Event // closed when the library has ended
 	watches watches
 
-	confirmed time.Time // guarded by the driver's mu: when the last confirmation was sent that was answered
+	confirmed  time.Time // guarded by the driver's mu: when the last confirmation was sent that was answered
+	identified time.Time // guarded by the driver's mu: when the identity was sent
 }
 
 func newLink(d *driver, w *wire, address string, s *session, opened store.Instant) (l *link, err error) {

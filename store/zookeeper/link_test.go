@@ -320,7 +320,6 @@ func TestPresentSessionIsGrantedMore(t *testing.T) {
 // No request is sent before the identity has been accepted. A server that does not answer that is left.
 func TestConnectionIsNotUsedBeforeTheIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const opSetAuth = 100
 		s := &scriptedServer{ttl: scriptedTTL, skips: opSetAuth, user: "ann"}
 		d := s.driver(t)
 		for range 10 {

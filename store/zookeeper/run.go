@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
 )
 
 // The time from one dial to the next, once each server has failed. The time doubles, so an outage makes at most four
@@ -54,6 +55,9 @@ func (d *driver) run() {
 		}
 		if errors.Is(err, errExpired) {
 			failed = 0
+		}
+		if errors.Is(err, store.ErrDenied) { // the password might yet change
+			adapter.PauseFor(d.lifecycle.Background, d.config.TTL/6)
 		}
 		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
 	}

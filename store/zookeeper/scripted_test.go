@@ -20,12 +20,16 @@ const (
 	opMulti  = 14
 	opClose  = -11
 	opError  = -1
+
+	opSetAuth = 100
 )
 
-// moved is the code of zk.ErrSessionMoved, and noNode that of zk.ErrNoNode as it is sent.
+// moved is the code of zk.ErrSessionMoved; noNode and authFailed are those of zk.ErrNoNode and zk.ErrAuthFailed as they
+// are sent.
 const (
-	moved  = -118
-	noNode = 1<<32 - 101
+	moved      = -118
+	noNode     = 1<<32 - 101
+	authFailed = 1<<32 - 115
 )
 
 // granted is the first session that a scripted server makes.
@@ -45,6 +49,7 @@ type scriptedServer struct {
 	skips int32                                                // requests that it does not answer
 	gone  int32                                                // requests whose node it says does not exist
 	user  string                                               // of the driver
+	auth  func(dial int, identity string) bool                 // whether an identity is accepted; nil for always
 
 	hangs bool // up after each handshake
 
@@ -136,6 +141,10 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 			}
 			if op == s.gone {
 				binary.BigEndian.PutUint32(answer[lengthBytes+12:], noNode)
+			}
+			if op == opSetAuth && s.auth != nil && !s.auth(dial, string(request[26:])) {
+				binary.BigEndian.PutUint32(answer[lengthBytes+12:], authFailed)
+				defer conn.Close()
 			}
 			_, _ = conn.Write(answer)
 		}

@@ -15,13 +15,14 @@ import (
 
 // Config are the settings of a client. The store's Config explains them.
 type Config struct {
-	Addresses                               []string
-	Token, Datacenter, Namespace, Partition string
-	TTL                                     time.Duration // for which idle connections are kept
-	TLS                                     *tls.Config
-	Dialer                                  *adapter.Dialer
-	Client                                  *api.Client // of the caller, instead of the addresses and what belongs to them
-	Logger                                  *slog.Logger
+	Addresses                        []string
+	Datacenter, Namespace, Partition string
+	Token                            func(ctx context.Context) (string, error)
+	TTL                              time.Duration // for which idle connections are kept
+	TLS                              *tls.Config
+	Dialer                           *adapter.Dialer
+	Client                           *api.Client // of the caller, instead of the addresses and what belongs to them
+	Logger                           *slog.Logger
 }
 
 // Client sends requests to an agent.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -26,6 +27,10 @@ import (
 type connections struct {
 	dialer    *dialer
 	transport *http.Transport
+	logger    *slog.Logger
+
+	current func(ctx context.Context) (string, error) // returns the token
+	last    atomic.Pointer[string]                    // that it returned
 }
 
 const (
@@ -39,9 +44,12 @@ const (
 )
 
 func newConnections(d *dialer, c Config) *connections {
-	n := &connections{d, &http.Transport{
+	n := &connections{dialer: d, logger: c.Logger, current: c.Token, transport: &http.Transport{
 		DialContext: d.connect, MaxIdleConnsPerHost: Queries + Burst, IdleConnTimeout: min(max(c.TTL, leastIdle), mostIdle),
 	}}
+	if n.current == nil {
+		n.current = func(context.Context) (string, error) { return "", nil }
+	}
 	if c.TLS != nil {
 		n.transport.DialTLSContext = d.connect
 	}
@@ -60,7 +68,7 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 			// Agents redirect no request of the store's. What does is something else, whose answer is odd.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		Token: cmp.Or(c.Token, unset), Namespace: cmp.Or(c.Namespace, unset), Partition: cmp.Or(c.Partition, unset),
+		Token: unset, Namespace: cmp.Or(c.Namespace, unset), Partition: cmp.Or(c.Partition, unset),
 	}
 	if c.TLS != nil {
 		settings.Scheme = "https"
@@ -79,7 +87,14 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 			got.Store(conn)
 		}
 	}})
-	resp, err := n.transport.RoundTrip(strip(req.WithContext(ctx)))
+	token, err := n.token(ctx)
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	resp, err := n.transport.RoundTrip(complete(req.WithContext(ctx), token))
 	if err == nil || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return resp, err
 	}
@@ -96,11 +111,27 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// strip returns a request without what is unset.
-func strip(req *http.Request) *http.Request {
+// token returns the token of the moment. While there is none, the last one might still do: else an outage of what issues
+// tokens would end terms.
+func (n *connections) token(ctx context.Context) (string, error) {
+	token, err := n.current(ctx)
+	if err == nil {
+		n.last.Store(&token)
+		return token, nil
+	}
+	n.logger.Debug("there is no token", "error", err)
+	if last := n.last.Load(); last != nil {
+		return *last, nil
+	}
+	return "", err
+}
+
+// complete returns a request with the token, and without what is unset.
+func complete(req *http.Request, token string) *http.Request {
 	req = req.Clone(req.Context())
-	if req.Header.Get("X-Consul-Token") == unset {
-		req.Header.Del("X-Consul-Token")
+	req.Header.Del("X-Consul-Token")
+	if token != "" {
+		req.Header.Set("X-Consul-Token", token)
 	}
 	query := req.URL.Query()
 	for _, name := range []string{"ns", "partition"} {

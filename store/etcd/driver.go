@@ -196,12 +196,17 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// Ballots implements engine.Driver.
+// Ballots implements engine.Driver. It shows the candidates of concurrency.Election that keep ballots of this queue from being
+// cast, too (peers.go).
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	kvs, err := d.ballots(ctx, election, "")
+	if err != nil {
+		return nil, err
+	}
+	beside, err := d.readBeside(ctx, d.layout.ack(election))
 	var list []store.Standing
-	for _, kv := range kvs {
-		foreign := isForeign(d.layout.dir(election), kv)
+	for _, kv := range inOrder(append(kvs, beside...)) {
+		foreign := isForeign(kv)
 		list = append(list, store.Standing{
 			Value: string(kv.Value), Token: uint64(kv.CreateRevision), Asked: !foreign && kv.Version > 1, Foreign: foreign,
 		})

@@ -17,12 +17,16 @@ func stands(e engine.Entry) []clientv3.Cmp {
 }
 
 // Enter implements engine.Session. It is one transaction: the key is put if there is no such key and the nonce is not void.
-// What is ahead is the key that was created last before. The cost does not grow with the number of ballots.
+// What is ahead is the key that was created last before. The cost does not grow with the number of ballots. The same
+// transaction looks for candidates that would not wait for the entry (peers.go).
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	dir := s.driver.layout.dir(election)
+	name, dir := s.driver.layout.ack(election), s.driver.layout.dir(election)
 	key := dir + ballotName(s.id, n.Name)
-	resp, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)},
-		nearest(dir), clientv3.OpPut(key, value, s.onLease()))
+	if err := s.twinless(ctx, election); err != nil {
+		return engine.Entry{}, err
+	}
+	ops := append([]clientv3.Op{nearest(dir), clientv3.OpPut(key, value, s.onLease())}, below(name)...)
+	resp, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)}, ops...)
 	if err != nil {
 		return engine.Entry{}, err
 	}
@@ -42,9 +46,15 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		e.Token = uint64(own.CreateRevision)
 	}
 	e.Key = entryKey(key, int64(e.Token))
-	known := false
+	known, found := false, ranges(resp)
 	if resp.Succeeded {
-		e.Place, known = placeIn(dir, resp.Responses[0].GetResponseRange())
+		e.Place, known = placeIn(dir, found[0])
+		found = found[2:]
+	} else if found, _, err = s.driver.read(ctx, nil, below(name)...); err != nil {
+		return e, err
+	}
+	if err := s.driver.alone(ctx, name, found); err != nil {
+		return e, err
 	}
 	if !known {
 		e.Place, err = s.driver.Ahead(ctx, e)

@@ -135,7 +135,7 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	behind := func() {}
 	d, s := opened(t, each(func(method string, req any, send func() error) error {
 		err := send()
-		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 2 {
+		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 4 {
 			behind()
 		}
 		return err

@@ -51,8 +51,9 @@ func leaseIn(key string) int64 {
 
 // isForeign reports whether a ballot is of the client's concurrency.Election, whose keys have no nonce. Such a candidate
 // may put another value, and takes no requests to resign.
-func isForeign(dir string, kv *mvccpb.KeyValue) bool {
-	return !strings.Contains(string(kv.Key)[len(dir):], "-")
+func isForeign(kv *mvccpb.KeyValue) bool {
+	key := string(kv.Key)
+	return !strings.Contains(key[strings.LastIndexByte(key, '/'):], "-")
 }
 
 // entryState returns the state of the entry with this key. kv is what is at the ballot's key, or nil.

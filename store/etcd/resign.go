@@ -22,7 +22,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		return err
 	}
 	ballot := found[0] // a session creates one key in a transaction
-	if isForeign(d.layout.dir(election), ballot) {
+	if isForeign(ballot) {
 		return fmt.Errorf("%w: the candidate %q uses concurrency.Election, which takes no requests to resign",
 			errors.ErrUnsupported, redact.Shorten(string(ballot.Value)))
 	}

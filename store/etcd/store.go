@@ -10,7 +10,8 @@
 // servername. The path of the URL is the prefix of all keys, user and password are a user of the cluster.
 //
 // Candidates that use the client's own concurrency.Election, or etcdctl elect, with the name
-// <prefix>/<election>/_ballots stand in the same queue. The acknowledged value is at <prefix>/<election>.
+// <prefix>/<election>/_ballots stand in the same queue. While one stands with the name <prefix>/<election>, no ballot is cast:
+// it is in another queue. The acknowledged value is at <prefix>/<election>.
 //
 // A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
 // too: the cluster's next leader counts every lease's TTL anew. A lease ends early only if a client revokes the lease, and

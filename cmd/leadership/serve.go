@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 
 	"github.com/go-leadership/leadership/internal/demo"
@@ -51,9 +52,10 @@ func (c *serveCmd) Run(a *app) error {
 		if err != nil {
 			return &failure{code: exitSoftware, err: err, advice: "give --listen a free address of this machine, such as 127.0.0.1:8009"}
 		}
-		u, _ := store.ParseURL(c.Store) // it has been opened
+		u, _ := store.ParseURL(c.Store)           // it has been opened
+		host, _, _ := net.SplitHostPort(c.Listen) // it is listened at
 		server, err := serve.New(serve.Config{
-			Store: s.Store, Address: s.address, Bound: demo.Bound(u.Scheme, s.TTL()), Elections: c.Election, History: c.History, Logger: log,
+			Store: s.Store, Address: s.address, Host: host, Bound: demo.Bound(u.Scheme, s.TTL()), Elections: c.Election, History: c.History, Logger: log,
 		})
 		if err != nil {
 			return errors.Join(err, l.net.Close())

@@ -67,7 +67,7 @@ func (w *world) stream(version string) (s *sink, end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.ServeHTTP(s, httptest.NewRequest(http.MethodGet, "/events?since="+version, nil).WithContext(ctx))
+		w.ServeHTTP(s, httptest.NewRequest(http.MethodGet, "http://localhost/events?since="+version, nil).WithContext(ctx))
 	}()
 	pass(time.Millisecond)
 	return s, func() { cancel(); <-done }
@@ -162,7 +162,7 @@ func TestStreamsAreLimited(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, s.code)
 		require.Equal(t, "5", s.header.Get("Retry-After"))
 		r := httptest.NewRecorder()
-		w.ServeHTTP(r, httptest.NewRequest(http.MethodHead, "/events", nil))
+		w.ServeHTTP(r, httptest.NewRequest(http.MethodHead, "http://localhost/events", nil))
 		require.Equal(t, http.StatusServiceUnavailable, r.Code)
 	})
 }
@@ -190,7 +190,7 @@ func TestSlowBrowser(t *testing.T) {
 		began := time.Now()
 		took := make(chan time.Duration, 1)
 		go func() {
-			w.ServeHTTP(&slow{sink: &sink{}}, httptest.NewRequest(http.MethodGet, "/events", nil))
+			w.ServeHTTP(&slow{sink: &sink{}}, httptest.NewRequest(http.MethodGet, "http://localhost/events", nil))
 			took <- time.Since(began)
 		}()
 		s, end := w.stream("")
@@ -203,7 +203,7 @@ func TestSlowBrowser(t *testing.T) {
 		require.Equal(t, writeTimeout, <-took)
 
 		last := &slow{sink: &sink{}}
-		go w.ServeHTTP(last, httptest.NewRequest(http.MethodGet, "/events", nil))
+		go w.ServeHTTP(last, httptest.NewRequest(http.MethodGet, "http://localhost/events", nil))
 		pass(time.Millisecond)
 		require.NoError(t, w.Server.Close())
 		require.True(t, last.ended.Load(), "Close waits for all streams")

@@ -5,7 +5,9 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -27,6 +29,11 @@ var files embed.FS
 // success.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !readonly.Allow(w, r) {
+		return
+	}
+	if !s.expects(r.Host) {
+		http.Error(w, "this server is not known by the name "+strconv.Quote(r.Host)+": use an IP address, or give the name by --listen; "+
+			"a proxy sets the header Host to localhost", http.StatusMisdirectedRequest)
 		return
 	}
 	w.Header().Set("Content-Security-Policy", policy)
@@ -52,6 +59,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.leader(w, r, name)
 	}
+}
+
+// expects reports whether a request is meant for this server, by its header Host. A page of another site may let its own name
+// resolve to this server's address, and then read what the visitor's browser can reach (DNS rebinding). An address, the name
+// of --listen, and names that are not in the public DNS can't be of such a page. Old clients send no name, browsers always do.
+func (s *Server) expects(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" || strings.EqualFold(host, s.Host) {
+		return true
+	}
+	labels := strings.Split(strings.ToLower(host), ".")
+	return len(labels) == 1 || slices.Contains([]string{"localhost", "local", "internal"}, labels[len(labels)-1])
 }
 
 // look has the queues read that were not read for a while, and waits for that, for a second at most.

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -21,8 +20,7 @@ func TestPaths(t *testing.T) {
 			"/elections/e/leader?value=db1&x=1": 400, "/elections/e/leader?value=%": 400,
 		} {
 			for _, method := range []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE"} {
-				r := httptest.NewRecorder()
-				w.ServeHTTP(r, httptest.NewRequest(method, path, nil))
+				r := w.ask(method, path, "localhost:8009")
 				want := code
 				if strings.IndexAny(method, "PD") == 0 {
 					want = http.StatusMethodNotAllowed
@@ -36,6 +34,29 @@ func TestPaths(t *testing.T) {
 		}
 		require.Contains(t, w.get("/page.css").Header().Get("Content-Type"), "text/css")
 		require.Contains(t, w.get("/page.js").Header().Get("Content-Type"), "javascript")
+	})
+}
+
+// A page of another site whose name resolves to this server gets nothing.
+func TestHosts(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.start(Config{Host: "Leadership.example.com"})
+		for host, code := range map[string]int{
+			"127.0.0.1:8009": 200, "127.0.0.1": 200, "[::1]:8009": 200, "[::1]": 200, "10.0.0.7:80": 200, "localhost:8009": 200, "LOCALHOST": 200,
+			"x.localhost": 200, "serve:8009": 200, "serve.monitoring.svc.cluster.local": 200, "host.internal:8009": 200, "": 200,
+			"leadership.example.com": 200, "leadership.example.com:8009": 200,
+			"evil.example": 421, "evil.example:8009": 421, "x.leadership.example.com": 421, "localhost.evil.example": 421,
+			"127.0.0.1.evil.example": 421, "evil.example.": 421, "local.": 421,
+		} {
+			for _, path := range []string{"/", "/elections", "/events", "/metrics", "/elections/e/leader?value=x"} {
+				if code == 200 && path != "/elections" {
+					continue
+				}
+				answer := w.ask("GET", path, host)
+				require.Equal(t, code, answer.Code, "%q %s", host, path)
+			}
+		}
+		require.Contains(t, w.ask("GET", "/", "evil.example").Body.String(), `the name "evil.example": use an IP address`)
 	})
 }
 

@@ -123,8 +123,13 @@ func (w *world) lead(st store.Store, election, value string) store.Ballot {
 }
 
 func (w *world) get(path string) *httptest.ResponseRecorder {
-	r := httptest.NewRecorder()
-	w.ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.ask(http.MethodGet, path, "localhost:8009")
+}
+
+func (w *world) ask(method, path, host string) *httptest.ResponseRecorder {
+	r, request := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
+	request.Host = host
+	w.ServeHTTP(r, request)
 	return r
 }
 
@@ -148,7 +153,7 @@ func (w *world) look() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.ServeHTTP(&sink{}, httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(ctx))
+		w.ServeHTTP(&sink{}, httptest.NewRequest(http.MethodGet, "http://localhost/events", nil).WithContext(ctx))
 	}()
 	synctest.Wait()
 	return func() { cancel(); <-done }

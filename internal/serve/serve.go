@@ -26,6 +26,7 @@ import (
 type Config struct {
 	Store     store.Store
 	Address   string        // of the store, without a password
+	Host      string        // a name of this server that requests may have, besides addresses and local names
 	Bound     time.Duration // how long an election may be without a leader after a crash
 	Elections []string      // to follow. None: all that the store lists, which is a store.Lister then
 	History   string        // a file to which changes are appended. Default: none

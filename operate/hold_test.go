@@ -51,6 +51,18 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestStepDownOfAHeldElection is refused: nobody would lead.
+func TestStepDownOfAHeldElection(t *testing.T) {
+	virtual(t, 3, func(w *world) {
+		list := w.settle()
+		w.hold()
+		_, err := operate.StepDown(context.Background(), w.operator, election, list[0].Token)
+		require.ErrorIs(w, err, operate.ErrHeld)
+		time.Sleep(ttl)
+		require.Equal(w, list[0], w.queue()[0], "it was not asked")
+	})
+}
+
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

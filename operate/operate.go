@@ -84,6 +84,8 @@ type Outcome struct {
 // The owner's work is stopped first; then its ballot goes, so that no two leaders overlap. If no other candidate
 // stands, the same one leads again, with a higher token.
 //
+// It refuses with ErrHeld, and does nothing, if a hold is next in line: there would be no leader.
+//
 // If ctx ends before that, StepDown returns ErrNotDone with its cause. The request stands nevertheless.
 func StepDown(ctx context.Context, st store.Store, election string, token uint64) (o Outcome, err error) {
 	defer o.begin(election)()
@@ -97,6 +99,8 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, token, election)
 	case o.Before.Ballots[at].Foreign:
 		return o, fmt.Errorf("%w: %d in election %q", ErrForeign, token, election)
+	case at == 0 && len(o.Before.Ballots) > 1 && isHold(o.Before.Ballots[1]):
+		return o, heldBy(election, o.Before.Ballots[1])
 	}
 	if err := st.RequestResignation(ctx, election, token); err != nil {
 		return o, err
@@ -117,7 +121,7 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or
 // if the election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target
 // has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns ErrNotDone with its cause, and
-// the switch-over goes on by itself. Two operators at once each ask all ahead of their targets: the target that is
+// the switch-over goes on by itself, but for a target that gives way. Two operators at once each ask all ahead of their targets: the target that is
 // further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
 	defer o.begin(election)()

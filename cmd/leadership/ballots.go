@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/go-leadership/leadership/internal/directive"
 	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
@@ -35,8 +36,8 @@ func (s *session) queueOf(ctx context.Context, election string) (q operate.Queue
 
 // ballotJSON is a ballot in JSON.
 type ballotJSON struct {
-	Position int    `json:"position"` // 1 is the first in line
-	Token    uint64 `json:"token"`
+	Position int    `json:"position"`     // 1 is the first in line
+	Token    uint64 `json:"token,string"` // text, since JavaScript rounds above 2^53
 	jsonvalue.Value
 	Leads   bool `json:"leads"`                     // is first, and has acknowledged
 	Asked   bool `json:"asked_to_resign,omitempty"` // and has not gone
@@ -68,7 +69,10 @@ func (c *ballotsCmd) Run(a *app) error {
 	for i, b := range q.Ballots {
 		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", visible.Value(b.Value))
 		reason, held := operate.Held(b.Value)
+		token, insists := directive.Leads(b.Value)
 		switch {
+		case insists:
+			row[2], row[3] = cell{"switches over", yellow}, cell{text: "to the token " + token}
 		case held:
 			row[2], row[3] = cell{"holds the election", yellow}, cell{text: visible.Value(reason)}
 		case b.Asked:

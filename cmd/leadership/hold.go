@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/visible"
@@ -117,11 +118,12 @@ func who() string {
 
 type releaseCmd struct {
 	electionFlags
+	confirmFlags
 }
 
 // Help is the text below the flags' in --help.
 func (releaseCmd) Help() string {
-	return `It asks the command that holds the election to release it, and waits, for --timeout, until the hold has gone.
+	return `It asks first, unless --yes is given. It asks the command that holds the election to release it, and waits, for --timeout, until the hold has gone.
 
 Exit codes: 0: the election is not held any more; 1: it was not held, or still is; 64: wrong usage; 69: the store did not
 answer; 70: the store takes no such requests; 77: it denied.`
@@ -133,19 +135,36 @@ func (c *releaseCmd) Run(a *app) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, s *session) error {
+		end := a.progress("asking " + s.address)
+		q, err := s.queueOf(ctx, c.Election)
+		end()
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(q.Ballots, isHold)
+		if at < 0 {
+			return c.notHeld()
+		}
+		reason, _ := operate.Held(q.Ballots[at].Value)
+		if err := c.confirm(ctx, a, fmt.Sprintf("%v is held: %s.\nThe hold ends, and a candidate may lead.", c.electionFlags, visible.Value(reason))); err != nil {
+			return err
+		}
 		defer a.progress("asking " + s.address)()
-		var reason string
-		err := s.ask(ctx, func(ctx context.Context) (err error) {
+		err = s.ask(ctx, func(ctx context.Context) (err error) {
 			reason, err = operate.Release(ctx, s.Store, c.Election)
 			return err
 		})
 		switch {
 		case errors.Is(err, operate.ErrNotStanding):
-			return &failure{code: exitNo, err: fmt.Errorf("%v is not held", c.electionFlags)}
+			return c.notHeld()
 		case err != nil:
 			return err
 		}
 		_, err = fmt.Fprintf(a.out, "released: %s\n", visible.Value(reason))
 		return err
 	})
+}
+
+func (c *releaseCmd) notHeld() error {
+	return &failure{code: exitNo, err: fmt.Errorf("%v is not held", c.electionFlags)}
 }

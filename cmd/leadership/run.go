@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -93,7 +94,7 @@ func (c *runCmd) Run(a *app) error {
 		giveWayTo: c.GiveWayTo,
 		fitness:   c.fitness(c.checkEnv()),
 
-		election: c.Election, value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), hold: c.Hold,
+		election: c.Election, address: c.address(), value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), hold: c.Hold,
 		again:         retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:         readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:           commandEnv(os.Environ(), c.Store, c.Election, c.Value),
@@ -251,11 +252,11 @@ var selfTest = guard.SelfTest
 // guard returns how the command is guarded, and says what that does not cover. The self-test comes after what is checked
 // without it.
 func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, error) {
-	u, err := store.ParseURL(c.Store)
+	ttl, grace, err := sessionOf(c.Store)
 	if err != nil {
 		return guard.Config{}, err
 	}
-	config := times(u.Session())
+	config := times(ttl, grace)
 	config.Command, config.Mode, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.WaitAll, log
 	config.StopTimeout = value(c.StopTimeout, defaultStopTimeout(config.MaxStopTimeout()))
 	if err = config.Check(); err == nil && !c.Unguarded {
@@ -275,6 +276,9 @@ func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, err
 		return config, &failure{code: exitUsage, err: err, advice: "give the store's URL a longer ttl, or a shorter --stop-timeout"}
 	}
 	if config.Mode.Kind != guard.Namespace {
+		if len(config.Mode.Reasons) > 0 {
+			log.Warn("the command runs without a PID namespace", "mode", config.Mode.Kind, "because", strings.Join(config.Mode.Reasons, "; "))
+		}
 		for _, fault := range config.Mode.Uncovered {
 			log.Warn("two commands may run at once after this fault", "fault", fault, "mode", config.Mode.Kind)
 		}
@@ -283,6 +287,22 @@ func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, err
 		log.Debug("note", "mode", config.Mode.Kind, "note", note)
 	}
 	return config, nil
+}
+
+// sessionOf returns the TTL and the grace of a store's URL, or what is wrong with them.
+func sessionOf(raw string) (ttl, grace time.Duration, err error) {
+	if _, err := store.ParseURL(raw); err != nil {
+		return 0, 0, err
+	}
+	_, query, _ := strings.Cut(raw, "?")
+	options, _ := url.ParseQuery(query)
+	maps.DeleteFunc(options, func(name string, _ []string) bool { return name != "ttl" && name != "grace" })
+	u, err := store.ParseURL("any://?" + options.Encode()) // without the options that only the store knows
+	if err != nil {
+		return 0, 0, err
+	}
+	ttl, grace = u.Session()
+	return ttl, grace, u.Check()
 }
 
 // times returns the times that the guard keeps. The guard's TTL is the length of the lease. Every store renews a lease at

@@ -21,6 +21,7 @@ const withdrawal = 3 * time.Second
 // command is started, kept and stopped in that of Candidate.Run: see lead.
 type runner struct {
 	election, value string
+	address         string        // of the store
 	wait            time.Duration // how long to wait for the first term; 0: for ever
 	hold            time.Duration // how long to keep the leadership after a command that has succeeded
 	again           retries
@@ -73,7 +74,7 @@ func (r *runner) run() outcome {
 	}
 	r.status = candidate.Status
 	if r.wait > 0 {
-		r.patience = &patience{store: r.store, election: r.election, bound: r.bound, began: time.Now(), wait: r.wait, over: make(chan struct{})}
+		r.patience = &patience{store: r.store, election: r.election, address: r.address, bound: r.bound, began: time.Now(), wait: r.wait, over: make(chan struct{})}
 		ctx, cancel := context.WithCancel(context.Background())
 		var waiting sync.WaitGroup
 		waiting.Go(func() { r.patience.run(ctx, r.status) })

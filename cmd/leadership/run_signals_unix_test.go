@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"syscall"
 	"testing"
@@ -38,6 +39,21 @@ func TestSignalWhilePreparing(t *testing.T) {
 		code, _ := explain(err)
 		require.Equal(t, 128+int(s), code, "%v", err)
 	}
+}
+
+// A command without a PID namespace says why in the log.
+func TestModeHasAReason(t *testing.T) {
+	t.Cleanup(func() { selfTest = guard.SelfTest })
+	selfTest = func(context.Context) (guard.Mode, error) {
+		return guard.Mode{Kind: guard.Subreaper, Reasons: []string{"a PID namespace: operation not permitted"}, Uncovered: []string{"a fault"}}, nil
+	}
+	var log screen
+	c := &runCmd{Command: []string{"true"}}
+	c.Store = "file:///nonesuch?ttl=30s"
+	_, err := c.guard(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	require.Contains(t, log.String(), `level=WARN msg="the command runs without a PID namespace" mode=subreaper because="a PID namespace: operation not permitted"`)
+	require.Contains(t, log.String(), `fault="a fault"`)
 }
 
 // What is wrong with the times or the command is found before the self-test.

@@ -19,6 +19,7 @@ import (
 type patience struct {
 	store    store.Store
 	election string
+	address  string        // of the store, for errors
 	bound    time.Duration // a ballot stands for at most so long after its process has died
 	began    time.Time
 	wait     time.Duration // --wait
@@ -94,12 +95,12 @@ func (p *patience) because(s leadership.Status, missed error) error {
 	case cause == nil:
 		cause = errors.New("its session was not confirmed")
 	}
-	f := &failure{exitUnavailable, fmt.Errorf("this process could not lead within --wait, and no other is known to: %w", cause), adviceUnavailable}
+	f := &failure{code: exitUnavailable, err: fmt.Errorf("this process could not lead in election %q on %s within --wait, and no other is known to: %w", p.election, p.address, cause)}
 	switch {
 	case errors.Is(cause, store.ErrDenied):
 		f.code, f.advice = exitDenied, adviceDenied
-	case !errors.Is(cause, store.ErrUnavailable):
-		f.advice = ""
+	case errors.Is(cause, store.ErrUnavailable):
+		f.advice = "check the address, and that the service runs and can be reached from here"
 	}
 	return f
 }

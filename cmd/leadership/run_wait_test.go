@@ -123,7 +123,7 @@ func TestRunNeverStood(t *testing.T) {
 				o := <-over
 				require.Equal(w, [2]int{int(final), test.code}, [2]int{int(o.kind), o.code})
 				require.ErrorIs(w, o.err, test.err)
-				require.ErrorContains(w, o.err, "could not lead within --wait")
+				require.ErrorContains(w, o.err, "within --wait, and no other is known to")
 				w.store.Faults().Heal()
 			})
 		})

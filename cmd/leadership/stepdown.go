@@ -25,7 +25,7 @@ func (stepdownCmd) Help() string {
 line leads, so that no two leaders overlap. It waits, for --timeout, until another candidate leads and has acknowledged.
 If none does by then it says why. The request stands nevertheless: the leader resigns as soon as its work has stopped.
 If no other candidate stands, the same one leads again, with a higher token. A leader of another program's recipe takes no
-such requests, and is refused at once.
+such requests, and is refused at once. So is an election that is held: there would be no leader.
 
 Exit codes: 0: another ballot leads; 1: none does yet, or nothing was done; 64: wrong usage; 69: the store did not
 answer; 70: the store takes no such requests; 77: it denied.`
@@ -52,6 +52,9 @@ func (c *stepdownCmd) Run(a *app) error {
 		if q.Ballots[0].Foreign {
 			return c.foreign(q)
 		}
+		if len(q.Ballots) > 1 && isHold(q.Ballots[1]) {
+			return c.held(q)
+		}
 		if err := c.confirm(ctx, a, c.plan(q)); err != nil {
 			return err
 		}
@@ -62,6 +65,8 @@ func (c *stepdownCmd) Run(a *app) error {
 		switch {
 		case errors.Is(err, operate.ErrNotDone):
 			return c.undone(q, o.After)
+		case errors.Is(err, operate.ErrHeld):
+			return c.held(q)
 		case errors.Is(err, operate.ErrNotStanding):
 			return &failure{code: exitNo, err: fmt.Errorf("%s has gone meanwhile in %v: nothing was done", visible.Value(q.Ballots[0].Value), c.electionFlags)}
 		case err != nil:
@@ -98,6 +103,19 @@ func (s *session) operate(ctx context.Context, do func(context.Context) (operate
 	return o, err
 }
 
+func isHold(b store.Standing) bool {
+	_, held := operate.Held(b.Value)
+	return held
+}
+
+// held is the error if a hold is next in line.
+func (c *stepdownCmd) held(q operate.Queue) error {
+	return &failure{
+		exitNo, fmt.Errorf("%v is held: if %s stepped down, there would be no leader: nothing was done", c.electionFlags, visible.Value(q.Ballots[0].Value)),
+		"leadership release ends the hold; to have no leader, end the leader's program",
+	}
+}
+
 // foreign is the error if the first in line takes no requests.
 func (c *stepdownCmd) foreign(q operate.Queue) error {
 	first := q.Ballots[0]
@@ -126,9 +144,6 @@ func (c *stepdownCmd) plan(q operate.Queue) string {
 		c.electionFlags, visible.Value(leader.Value), does, leader.Token)
 	if len(q.Ballots) == 1 {
 		return text + "there is no leader, until it stands again: no other candidate stands."
-	}
-	if _, held := operate.Held(q.Ballots[1].Value); held {
-		return text + "there is no leader: the election is held."
 	}
 	return text + fmt.Sprintf("%s leads, which is next in line.", visible.Value(q.Ballots[1].Value))
 }
@@ -178,7 +193,7 @@ func (c *stepdownCmd) print(a *app, before operate.Queue, o operate.Outcome) err
 
 // tokenJSON is a ballot in JSON.
 type tokenJSON struct {
-	Token uint64 `json:"token"`
+	Token uint64 `json:"token,string"` // text, since JavaScript rounds above 2^53
 	jsonvalue.Value
 }
 

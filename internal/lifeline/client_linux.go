@@ -127,7 +127,11 @@ func (c *Client) Add(id string, handover []byte) {
 		if c.asking[id] != nil {
 			session.warned = true
 			delete(c.asking, id)
-			c.note(slog.LevelWarn, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
+			level := slog.LevelWarn
+			if c.conn == nil { // it is being started or dialled: run warns if that fails
+				level = slog.LevelDebug
+			}
+			c.note(level, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
 		}
 	}
 }

@@ -81,8 +81,8 @@ func (c Config) checkMode() error {
 
 // path returns the path of the program.
 func (c Config) path() (string, error) {
-	if strings.ContainsRune(c.Command[0], '/') {
-		return c.Command[0], nil // relative to Dir: the child finds out
+	if strings.ContainsRune(c.Command[0], '/') && c.Dir != "" {
+		return c.Command[0], nil // it may be relative to Dir: the child finds out
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {

@@ -133,18 +133,25 @@ func (d *driver) password(ctx context.Context) (string, error) {
 }
 
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
-// connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach:
-// that one might be the primary. The addresses share the time that servers which do not take connections may cost.
+// connections and does not answer costs a timeout each time. A server that takes connections and has not answered a
+// request in time is tried last: it might be an old primary, whose commits wait for a standby that was promoted. A
+// refusal counts only if no other server is out of reach: that one might be the primary. The addresses share the time
+// that servers which do not take connections may cost.
 func (d *driver) connect() (*pgx.Conn, error) {
 	ctx := d.life.Background
-	targets := d.targets(ctx)
 	password, err := d.password(ctx)
 	if err != nil {
 		return nil, err
 	}
+	targets := d.targets(ctx)
 	if last := d.answered.Load(); last != nil {
 		if at := slices.IndexFunc(targets, func(t target) bool { return t.address == *last }); at > 0 {
 			targets = slices.Concat(targets[at:at+1], targets[:at], targets[at+1:])
+		}
+	}
+	if silent := d.silent.Load(); silent != nil {
+		if at := slices.IndexFunc(targets, func(t target) bool { return t.address == *silent }); at >= 0 {
+			targets = slices.Concat(targets[:at], targets[at+1:], targets[at:at+1])
 		}
 	}
 	limit := max(d.config.limit()/2/time.Duration(len(targets)), d.config.limit()/8)
@@ -153,6 +160,7 @@ func (d *driver) connect() (*pgx.Conn, error) {
 		conn, err := t.dial(ctx, limit, password)
 		if err == nil {
 			d.answered.Store(&t.address)
+			conn.PgConn().CustomData()["address"] = t.address
 			return conn, nil
 		}
 		switch err = d.unsent(err); {
@@ -168,6 +176,12 @@ func (d *driver) connect() (*pgx.Conn, error) {
 		return nil, fmt.Errorf("%w; another server: %s", away, refusal)
 	}
 	return nil, cmp.Or(away, refusal)
+}
+
+// addressOf returns the address that a connection was made to.
+func addressOf(c *pgx.Conn) string {
+	address, _ := c.PgConn().CustomData()["address"].(string)
+	return address
 }
 
 // errStandby says that a server takes no changes.
@@ -262,7 +276,7 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 // hello, it says hello again.
 func (d *driver) greeted(conn *pgx.Conn) error {
 	if greetingOf(conn.PgConn()).noSchema {
-		defer d.bound(conn)()
+		defer d.bound(conn, d.config.limit())()
 		if err := d.config.greet(context.Background(), conn.PgConn()); err != nil {
 			return d.unsent(err)
 		}

@@ -30,7 +30,9 @@ type driver struct {
 	losses             atomic.Uint64          // of connections
 	servers            []*pgx.ConnConfig      // as Config lists them
 	answered           atomic.Pointer[string] // the address that a connection was made to last
+	silent             atomic.Pointer[string] // the address that has not answered a request in time, until it answers a renewal
 	start              sync.Once              // of the goroutines
+	patience           time.Duration          // how long an answer on the link may take. Only attend uses it
 
 	mu        sync.Mutex
 	epoch     int64             // guarded by mu, as are all below: the latest that a connection has told
@@ -61,6 +63,7 @@ func newDriver(config Config) (*driver, error) {
 	d := &driver{
 		config: config, servers: servers, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
 		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
+		pool: pool{silent: map[chan struct{}]int{}}, patience: config.patience(),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 		unwatched: map[int64]entered{},
 	}
@@ -246,7 +249,7 @@ func (d *driver) install(ctx context.Context) error {
 	if !greetingOf(conn.PgConn()).noSchema {
 		return nil
 	}
-	done := d.bound(conn.Conn)
+	done := d.bound(conn.Conn, d.config.limit())
 	_, err = conn.PgConn().Exec(context.Background(), sql).ReadAll()
 	done()
 	_ = conn.Close(context.Background()) // a transaction might be open; the next connection says hello

@@ -222,10 +222,9 @@ func TestRenewalsAfterAFailover(t *testing.T) {
 func TestLogHandlerThatHangs(t *testing.T) {
 	var hangs chan struct{}
 	handler := handlerFunc(func() { <-hangs })
-	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+	inBubble(t, Config{TTL: 24 * time.Second, Logger: slog.New(handler)}, func(t *testing.T, f *fakeServer, d *driver) {
 		hangs = make(chan struct{})
 		defer close(hangs)
-		d.config.Logger = slog.New(handler)
 		_, err := request(t.Context(), d)
 		require.NoError(t, err)
 		f.set(func() { f.epoch = 1 })

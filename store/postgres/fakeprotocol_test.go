@@ -49,6 +49,10 @@ func (f *fakeServer) serve(c *fakeConn) {
 		if !f.conns[c] {
 			return
 		}
+		if code := f.refuses[c.address]; code != "" {
+			c.send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: "made by the test"})
+			return
+		}
 		c.send(&pgproto3.AuthenticationOk{}, &pgproto3.ParameterStatus{Name: "server_version", Value: "15.1"},
 			&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"}, &pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
 			&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}}, ready)
@@ -101,7 +105,7 @@ func (f *fakeServer) handle(c *fakeConn, m pgproto3.FrontendMessage) {
 	case *pgproto3.Execute:
 		f.execute(c, nameOf(c.portal))
 	case *pgproto3.Sync:
-		if !f.hangs[nameOf(c.portal)] {
+		if !c.hangs {
 			c.send(ready)
 		}
 	case *pgproto3.Terminate:
@@ -164,11 +168,15 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 // execute answers a call of a function.
 func (f *fakeServer) execute(c *fakeConn, name string) {
 	f.note(c, name)
+	c.hangs = false
 	if code := f.fails[name]; code != "" {
 		c.send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: code, Message: "made by the test"})
 		return
 	}
-	if f.hangs[name] {
+	if _, other := f.other[name]; other {
+		f.other[name]++
+	}
+	if c.hangs = f.hangs[name] || f.hangs[name+"@"+c.address] || f.other[name]%2 == 1; c.hangs {
 		args := c.args
 		f.hung = append(f.hung, func() {
 			if c.args = args; f.conns[c] {

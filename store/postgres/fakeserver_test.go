@@ -26,7 +26,9 @@ type fakeServer struct {
 	epochs  map[string]int                       // by address
 	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
 	fails   map[string]string                    // by function: the SQLSTATE of the error
-	hangs   map[string]bool                      // by function or statement: there is no answer
+	hangs   map[string]bool                      // by function or statement, also with "@" and an address: there is no answer
+	other   map[string]int                       // by function: every other call has no answer; how many there were
+	refuses map[string]string                    // by address: the SQLSTATE with which it refuses connections
 	hung    []func()                             // the answers that hang
 	notices map[string]string                    // by function: the severity of what comes with the answer
 	away    map[string]bool                      // by address: it refuses connections
@@ -59,6 +61,7 @@ type fakeConn struct {
 	address string
 	out     chan []byte
 	listens bool // guarded by the server's mu
+	hangs   bool // the last request has no answer
 	sql     map[string]string
 	args    []string
 	formats []int16
@@ -69,14 +72,16 @@ type fakeConn struct {
 func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer, d *driver)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{
-			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
+			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{}, other: map[string]int{}, refuses: map[string]string{},
 			notices: map[string]string{}, away: map[string]bool{}, gone: map[string]bool{}, standbys: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
 		}
 		if config.Addresses == nil {
 			config.Addresses = []string{"a:1"}
 		}
 		config.User, config.Database, config.Dial = "x", "x", f.dial
-		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+		if config.Logger == nil {
+			config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+		}
 		d, err := newDriver(config)
 		require.NoError(t, err)
 		defer func() {

@@ -176,12 +176,26 @@ func (d *driver) rest(conn *pgx.Conn) error {
 
 // execute runs a statement on the connection that listens.
 func (d *driver) execute(conn *pgx.Conn, sql string) error {
-	defer d.bound(conn)()
+	defer d.bound(conn, d.patience)()
+	defer d.listens(conn, time.Now())
 	_, err := conn.PgConn().Exec(context.Background(), sql).ReadAll()
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// listens notes after a request how long the next answer may take. If none has come, the next one has twice as long: a
+// server might be slow, and always need as long.
+func (d *driver) listens(conn *pgx.Conn, sent time.Time) {
+	switch {
+	case conn.IsClosed():
+		d.patience = min(2*d.patience, d.config.limit())
+		address := addressOf(conn)
+		d.silent.Store(&address)
+	case time.Since(sent) < d.config.patience()/2:
+		d.patience = d.config.patience()
+	}
 }
 
 // prove sends a notification on another connection, and waits until it comes.

@@ -16,10 +16,11 @@ import (
 // many requests there are. On a slow link a new one takes three round trips to seven.
 type pool struct {
 	mu      sync.Mutex
-	idle    []*conn            // guarded by mu, as are all below: the one used last is last
-	waiting []chan connRequest // those that wait for a connection, each with room for one
-	open    int                // connections that are idle or in use
-	dialing int                // connections that are being made
+	idle    []*conn               // guarded by mu, as are all below: the one used last is last
+	waiting []chan connRequest    // those that wait for a connection, each with room for one
+	open    int                   // connections that are idle or in use
+	silent  map[chan struct{}]int // connections in use that do not answer, which are not in open, by the places of their requests
+	dialing int                   // connections that are being made
 }
 
 // connRequest is what a request that waits gets.
@@ -31,8 +32,12 @@ type connRequest struct {
 // conn is a connection of the pool.
 type conn struct {
 	*pgx.Conn
-	losses uint64 // of the driver, when this connection was made
-	used   time.Time
+	losses  uint64 // of the driver, when this connection was made
+	used    time.Time
+	address string // of the server
+
+	uses   uint64        // guarded by the pool's mu, as is silent: how often it was given back
+	silent chan struct{} // its request has had no answer for long, and has left its place among these; nil otherwise
 }
 
 const (
@@ -92,7 +97,8 @@ func (d *driver) grow() {
 	}
 }
 
-// dial makes a connection. If that fails, all that wait get the error.
+// dial makes a connection. If that fails, all that wait get the error, unless there is another connection, which is busy:
+// they wait for that, or for the next try.
 func (d *driver) dial() {
 	p := &d.pool
 	losses := d.losses.Load()
@@ -102,7 +108,11 @@ func (d *driver) dial() {
 	if err == nil {
 		p.open++
 		p.mu.Unlock()
-		d.give(&conn{Conn: made, losses: losses})
+		d.give(&conn{Conn: made, losses: losses, address: addressOf(made)})
+		return
+	}
+	if p.open > 0 {
+		p.mu.Unlock()
 		return
 	}
 	waiting := p.waiting
@@ -119,6 +129,12 @@ func (d *driver) give(c *conn) {
 	c.used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	c.uses++
+	if c.silent != nil {
+		p.silent[c.silent]--
+		p.open++
+		c.silent = nil
+	}
 	if c.IsClosed() || c.losses != d.losses.Load() {
 		d.discard(c)
 		d.grow()
@@ -134,6 +150,46 @@ func (d *driver) give(c *conn) {
 		p.idle = p.idle[1:]
 		d.discard(oldest)
 	}
+}
+
+// setApart is called when a request on a connection has had no answer for long: the connection is silent, or the commit
+// hangs. The connection holds no place any more, neither among those of its request nor in the pool, unless as many have
+// left theirs. Those to the same server that are at rest are most likely of no more use. The next connection is to another
+// server, if there is one that takes changes. setApart reports whether the request has left its place. uses says which
+// request it is.
+func (d *driver) setApart(c *conn, uses uint64, places chan struct{}) bool {
+	p := &d.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.uses != uses || p.silent[places] == cap(places) {
+		return false
+	}
+	c.silent = places
+	p.silent[places]++
+	p.open--
+	p.idle = slices.DeleteFunc(p.idle, func(other *conn) bool {
+		if other.address == c.address {
+			d.discard(other)
+		}
+		return other.address == c.address
+	})
+	d.silent.Store(&c.address)
+	d.grow()
+	return true
+}
+
+// answers notes that a server has carried out a change.
+func (d *driver) answers(address string) {
+	if silent := d.silent.Load(); silent != nil && *silent == address {
+		d.silent.CompareAndSwap(silent, nil)
+	}
+}
+
+// inUse returns what setApart needs of a connection that was taken.
+func (d *driver) inUse(c *conn) (uses uint64) {
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	return c.uses
 }
 
 // lostConnection notes that a connection was lost, and with it, most likely, all others.

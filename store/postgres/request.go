@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -21,10 +22,14 @@ const (
 // limit is how long a request may take. The server gives a request up sooner, unless it commits.
 func (c Config) limit() time.Duration { return min(c.TTL, 30*time.Second) }
 
+// patience is how long an answer may take until the connection counts as silent. A renewal that has no answer then leaves
+// its place to the next one, which goes over another connection. It is not cut short: a late answer counts, too.
+func (c Config) patience() time.Duration { return c.limit() / 4 }
+
 // bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done
 // when the request has been answered. A context would make the client send a request to cancel.
-func (d *driver) bound(conn *pgx.Conn) (done func()) {
-	ctx, cancel := context.WithTimeout(d.life.Background, d.config.limit())
+func (d *driver) bound(conn *pgx.Conn, limit time.Duration) (done func()) {
+	ctx, cancel := context.WithTimeout(d.life.Background, limit)
 	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
 	return func() { stop(); cancel() }
 }
@@ -33,14 +38,28 @@ func (d *driver) bound(conn *pgx.Conn) (done func()) {
 // request goes on: cutting it short would cost its connection. places bounds how many are under way. sent is the time
 // before the statement was sent.
 func query[T any](ctx context.Context, d *driver, places chan struct{}, sql string, args ...any) (rows []T, sent store.Instant, err error) {
+	if err := occupy(ctx, places); err != nil {
+		return nil, sent, err
+	}
+	return queryFrom[T](ctx, d, places, sql, args...)
+}
+
+// occupy takes one of the places for requests under way.
+func occupy(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
+}
+
+// queryFrom is query for a caller that has taken a place, which queryFrom gives back.
+func queryFrom[T any](ctx context.Context, d *driver, places chan struct{}, sql string, args ...any) (rows []T, sent store.Instant, err error) {
+	leave := sync.OnceFunc(func() { <-places })
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		<-places
+		leave()
 		return nil, sent, err
 	}
 	type answer struct {
@@ -48,11 +67,21 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 		err  error
 	}
 	answered := make(chan answer, 1)
+	uses := d.inUse(conn)
 	sent = store.Now()
 	started := d.life.Go(func() {
-		defer func() { <-places }()
+		defer leave()
 		defer d.give(conn)
-		rows, err := send[T](d, conn.Conn, sql, args...)
+		silent := time.AfterFunc(d.config.patience(), func() {
+			if d.setApart(conn, uses, places) {
+				leave()
+			}
+		})
+		defer silent.Stop()
+		rows, err := send[T](d, conn.Conn, d.config.limit(), sql, args...)
+		if err == nil && places == d.renewals { // which are changes, and wait for the commit
+			d.answers(conn.address)
+		}
 		if err == nil && !d.inEpoch(greetingOf(conn.PgConn()).epoch) {
 			err = fmt.Errorf("%w: %s", store.ErrUnknownOutcome, errOldPrimary)
 		}
@@ -60,7 +89,7 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 	})
 	if !started {
 		d.give(conn)
-		<-places
+		leave()
 		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 	}
 	select {
@@ -71,14 +100,14 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 	}
 }
 
-// send sends one statement on a connection.
-func send[T any](d *driver, conn *pgx.Conn, sql string, args ...any) (list []T, err error) {
+// send sends one statement on a connection, which is closed if there is no answer within the limit.
+func send[T any](d *driver, conn *pgx.Conn, limit time.Duration, sql string, args ...any) (list []T, err error) {
 	g := greetingOf(conn.PgConn())
 	if g.noSchema {
 		return nil, errNoSchema
 	}
 	g.warning = ""
-	defer d.bound(conn)()
+	defer d.bound(conn, limit)()
 	rows, err := conn.Query(context.Background(), sql, args...)
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])

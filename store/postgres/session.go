@@ -87,7 +87,8 @@ func (s *session) proof(sent store.Instant, losses uint64) engine.Proof {
 func (s *session) ID() string { return s.id }
 
 // Keep implements engine.Session. It renews the session every sixth of the TTL, whether or not the last answer has
-// come: one that is lost costs no lease.
+// come: one that is lost costs no lease. Those that wait for a connection, or have been sent a moment ago, have a few
+// places.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	defer func() {
@@ -100,16 +101,14 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer stop()
-	places := make(chan struct{}, renewals)
 	ended := make(chan error, 1)
 	ticker := time.NewTicker(d.config.TTL / 6)
 	defer ticker.Stop()
 	for {
 		select {
-		case places <- struct{}{}:
+		case d.renewals <- struct{}{}:
 			tasks.Go(func() {
-				defer func() { <-places }()
-				err := s.renew(all, renewed)
+				err := s.renewFrom(all, renewed)
 				if err == nil || adapter.Uncertain(err) {
 					return
 				}
@@ -140,11 +139,19 @@ type renewRow struct {
 	TTL  int64
 }
 
-// renew renews the session once, and notes the marks of those that come after it.
+// renew renews the session once.
 func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
+	if err := occupy(ctx, s.driver.renewals); err != nil {
+		return err
+	}
+	return s.renewFrom(ctx, renewed)
+}
+
+// renewFrom is renew for a caller that has taken a place, and notes the marks of the sessions that come after this one.
+func (s *session) renewFrom(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	losses, epoch := d.losses.Load(), d.latest()
-	rows, sent, err := query[renewRow](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
+	rows, sent, err := queryFrom[renewRow](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
 	switch {
 	case errors.Is(err, errNoSchema):
 		return fmt.Errorf("%w: its schema was dropped", engine.ErrOver)

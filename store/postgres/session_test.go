@@ -20,7 +20,7 @@ func TestKeepWaitsForNoAnswer(t *testing.T) {
 		require.NoError(t, err)
 		f.set(func() { f.hangs["renew"], f.hangs["enter"] = true, true })
 		ended := make(chan error)
-		for i := range 6 {
+		for i := range 12 {
 			go func() {
 				_, err := s.Enter(ctx, "x", engine.Nonce{Name: "n", Slot: i}, "own")
 				ended <- err
@@ -29,14 +29,14 @@ func TestKeepWaitsForNoAnswer(t *testing.T) {
 		go func() { ended <- s.Keep(ctx, func(engine.Proof) { t.Error("a renewal counts that was not answered") }) }()
 		time.Sleep(12*time.Second - 1)
 		synctest.Wait()
-		require.Len(t, f.called("enter"), requests)
+		require.Len(t, f.called("enter"), 2*requests, "as many again when the first have had no answer for long")
 		at := f.called("renew")
 		require.Len(t, at, 3)
 		for i, at := range at {
 			require.InDelta(t, float64(4*time.Second)*float64(i), float64(at), float64(2*time.Second), "renewal %d", i)
 		}
 		stop()
-		for range 7 {
+		for range 13 {
 			require.Error(t, <-ended)
 		}
 	})

@@ -206,7 +206,8 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	// prepared one on the same connection of the server. So the text has the connection's name.
 	sql := d.call("look($1, $2, $3) -- ") + greetingOf(conn.PgConn()).name
 	sent := time.Now()
-	rows, err := send[lookRow](d, conn, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	rows, err := send[lookRow](d, conn, d.patience, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	d.listens(conn, sent)
 	noSchema := err == errNoSchema
 	if noSchema {
 		rows, err = nil, nil

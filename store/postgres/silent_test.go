@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// keep keeps a session, and returns when the last renewal that was answered was sent, and what ends it.
+func keep(t *testing.T, d *driver) (last func() time.Duration, stop func()) {
+	s, proof, err := d.Open(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	var mu sync.Mutex
+	sent := proof.Sent
+	go func() {
+		ended <- s.Keep(ctx, func(p engine.Proof) {
+			mu.Lock()
+			defer mu.Unlock()
+			if p.Sent.Time().After(sent.Time()) {
+				sent = p.Sent
+			}
+		})
+	}()
+	stop = func() {
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+	last = func() time.Duration {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return sent.Since(time.Now())
+	}
+	return last, stop
+}
+
+// An old primary answers, and its commits wait for its standby, which has been promoted. Renewals go to the new primary
+// before the lease ends, and so does all else. While the other server is a standby, the one that does not answer is tried
+// again.
+func TestCommitsThatHang(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.epoch, f.standbys["b:1"] = 1, true
+		f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+		idle, stop := keep(t, d)
+		time.Sleep(30 * time.Second)
+		require.LessOrEqual(t, idle(), 4*time.Second)
+		f.set(func() { f.hangs["renew@a:1"] = true })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		f.set(func() { f.standbys["b:1"], f.epochs = false, map[string]int{"b:1": 2} })
+		for range 20 {
+			time.Sleep(time.Second)
+			require.Less(t, idle(), 16*time.Second, "the lease has ended")
+		}
+		require.LessOrEqual(t, idle(), 4*time.Second)
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		for c := range f.conns {
+			require.Equal(t, "b:1", c.address)
+		}
+		f.mu.Unlock()
+		stop()
+	})
+}
+
+// Every other renewal is sent on a connection that falls silent. The others go over another one, and no lease ends.
+func TestSilentConnections(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+		idle, stop := keep(t, d)
+		f.set(func() { f.other["renew"] = 0 })
+		for range 240 {
+			time.Sleep(time.Second)
+			require.LessOrEqual(t, idle(), 10*time.Second, "two renewals, and a connection that is made")
+		}
+		require.LessOrEqual(t, f.open(), 1+2*mostConns)
+		f.set(func() { delete(f.other, "renew") })
+		time.Sleep(2 * time.Minute)
+		require.LessOrEqual(t, f.open(), 3, "those that are silent are closed")
+		stop()
+	})
+}
+
+// A connection that is slow, and answers after a while, is used on.
+func TestSlowConnection(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() { f.hangs["remove"] = true })
+		answered := make(chan error)
+		go func() { _, err := ask[nothing](t.Context(), d, "remove($1, $2)", "", 1); answered <- err }()
+		time.Sleep(10 * time.Second)
+		f.release()
+		require.NoError(t, <-answered)
+		synctest.Wait() // until the connection is given back
+		for range 3 {
+			took, err := request(t.Context(), d)
+			require.NoError(t, err)
+			require.Zero(t, took)
+		}
+		require.Len(t, f.dials(), 2)
+		require.Zero(t, d.losses.Load())
+	})
+}
+
+// The server refuses another connection, and the one that is there is busy. Requests wait for that one, and the session
+// is not given up. When the last connection has gone, they are told of the refusal.
+func TestDeniedExtraConnection(t *testing.T) {
+	for _, code := range []string{"28P01", "53300"} {
+		inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+			idle, stop := keep(t, d)
+			time.Sleep(5 * time.Second)
+			f.set(func() { f.refuses["a:1"], f.hangs["remove"] = code, true })
+			go func() { _, _ = ask[nothing](t.Context(), d, "remove($1, $2)", "", 1) }()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			f.release()
+			require.LessOrEqual(t, idle(), 4*time.Second)
+			require.Greater(t, len(f.dials()), 2, "another connection was tried")
+			stop()
+			f.drop()
+			_, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			_, err = request(t.Context(), d)
+			want := map[string]error{"28P01": store.ErrDenied, "53300": store.ErrUnavailable}[code]
+			require.ErrorIs(t, err, want)
+		})
+	}
+}

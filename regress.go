@@ -43,7 +43,7 @@ func (c *Candidate) cast(d *drive, fit context.Context) (store.Ballot, error) {
 	}
 	defer func() { giveBack() }()
 	for {
-		ballot, err := c.store.Cast(d.ctx, c.election, c.value)
+		ballot, err := c.castBallot(d.ctx)
 		if err != nil {
 			return nil, err
 		}

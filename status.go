@@ -1,9 +1,11 @@
 package leadership
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/trouble"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -41,7 +43,7 @@ type Status struct {
 	Requested bool          // an operator has asked for the resignation of its ballot
 	Stood     bool          // it has had a ballot
 	Unfit     error         // why the last check of its fitness has failed; nil if it has succeeded, and without a check
-	LastError error         // of the last attempt that failed since the last ballot was cast; nil if none did
+	LastError error         // of the last attempt that failed, or request without an answer, since the last ballot was cast
 }
 
 // Status returns what the candidate is doing. The clock decides whether it leads, as in IsLeader: it is right even in the
@@ -106,6 +108,11 @@ func (c *Candidate) unfit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.becomes(Unfit, nil)
+}
+
+// castBallot is Cast of the store, which might go on for long without an answer. Status says why.
+func (c *Candidate) castBallot(ctx context.Context) (store.Ballot, error) {
+	return c.store.Cast(trouble.With(ctx, c.failed), c.election, c.value)
 }
 
 // failed notes why an attempt has failed.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/trouble"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -322,4 +323,28 @@ func (askedBallot) ResignationRequested() <-chan struct{} {
 	asked := make(chan struct{})
 	close(asked)
 	return asked
+}
+
+// While a call of Cast goes on after a request has failed, Status says why, until a ballot has been cast.
+func TestStatusOfAServiceThatDoesNotAnswer(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			trouble.Of(ctx)(store.ErrUnavailable)
+			time.Sleep(ttl)
+			return st.Store.Cast(ctx, election, value)
+		}
+		c := w.candidate(st, "a", nil)
+		require.NoError(w, c.Status().LastError)
+		run(c, func(ctx context.Context, term *leadership.Term) error {
+			require.Nil(w, trouble.Of(ctx), "it is for that call only")
+			return serve(ctx, term)
+		})
+		synctest.Wait()
+		require.Zero(w, w.now())
+		require.ErrorIs(w, c.Status().LastError, store.ErrUnavailable)
+		require.Equal(w, leadership.Casting, c.Status().State)
+		w.until(c.IsLeader)
+		require.NoError(w, c.Status().LastError)
+	})
 }

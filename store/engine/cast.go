@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/trouble"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -40,6 +41,9 @@ func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, err
 		return nil, err
 	}
 	defer done()
+	if report := trouble.Of(ctx); report != nil {
+		defer e.gate.reportTo(func(err error) { report(e.life.Fail("cast", election, err)) })()
+	}
 	late := fmt.Errorf("%w: gave up after %v", store.ErrUnavailable, e.patience())
 	ctx, cancel := context.WithTimeoutCause(ctx, e.patience(), late)
 	defer cancel()

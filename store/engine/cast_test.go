@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/trouble"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -103,6 +104,39 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 			s.deaf.Store(false)
 		})
 	}
+}
+
+// TestTroubleOfACast: the caller hears at once of each request that has no answer, and of an outage that goes on, until Cast
+// returns.
+func TestTroubleOfACast(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		var heard, later []error
+		c := s.casting(trouble.With(t.Context(), func(err error) { heard = append(heard, err) }), "x")
+		require.Empty(t, heard)
+		s.next("Open").fail(errUnsent)
+		synctest.Wait()
+		require.Len(t, heard, 1)
+		require.ErrorIs(t, heard[0], store.ErrUnavailable)
+		require.EqualError(t, heard[0], `cast in election "x" on test://: service unavailable: no connection`)
+
+		ctx, cancel := context.WithCancel(trouble.With(t.Context(), func(err error) { later = append(later, err) }))
+		impatient := s.casting(ctx, "y")
+		require.Len(t, later, 1, "it goes on")
+		cancel()
+		impatient.fails(t, context.Canceled)
+		time.Sleep(time.Second)
+		s.next("Open").fail(errUnsent)
+		synctest.Wait()
+		require.Len(t, heard, 2)
+		require.Len(t, later, 1, "the call has returned")
+
+		time.Sleep(time.Second)
+		s.next("Open").answer(answer{})
+		s.next("Enter").answer(entered(1, Place{}))
+		c.succeeds(t)
+		require.Len(t, heard, 2)
+		require.Empty(t, s.Engine.gate.reports)
+	})
 }
 
 // TestWhatWasNotSentLeavesWithItsCaller.

@@ -22,10 +22,11 @@ type gate struct {
 	outage // guarded by mu
 
 	mu      sync.Mutex
-	taken   int         // places
-	waiting []*pass     // in the order in which they are let through; in an outage, see choose
-	next    time.Time   // in an outage, no turn comes before
-	timer   *time.Timer // for the next turn; nil before the first
+	taken   int            // places
+	waiting []*pass        // in the order in which they are let through; in an outage, see choose
+	reports []*func(error) // of the calls that want to hear of each failure: see package trouble
+	next    time.Time      // in an outage, no turn comes before
+	timer   *time.Timer    // for the next turn; nil before the first
 }
 
 // pass is a request that waits.
@@ -190,12 +191,36 @@ func (g *gate) answer() {
 func (g *gate) fail(sent time.Time, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer g.report(g.reports...)
 	if g.begin(sent, err) {
 		g.warn = time.AfterFunc(unnoticed, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.lasts(sent)
 		})
+	}
+}
+
+// report says why requests wait, if they do.
+func (g *gate) report(to ...*func(error)) {
+	for _, report := range to {
+		if g.isOut() {
+			(*report)(g.why())
+		}
+	}
+}
+
+// reportTo reports an outage, and each failure, until stop is called.
+func (g *gate) reportTo(report func(error)) (stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	entry := &report
+	g.reports = append(g.reports, entry)
+	g.report(entry)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.reports = slices.DeleteFunc(g.reports, func(other *func(error)) bool { return other == entry })
 	}
 }
 

@@ -128,6 +128,10 @@ func TestExampleContainer(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(entry[1]), &args))
 	run := parseRun(t, strings.Join(append(args, "/usr/local/bin/worker", "--again=no"), " "), "etcd://h:2379/")
 	require.Equal(t, []string{"/usr/local/bin/worker", "--again=no"}, run.Command)
+	build := regexp.MustCompile(`go build -C /src -o /out/leadership (\./\S+)`).FindStringSubmatch(example(t, "Containerfile"))
+	require.Len(t, build, 2)
+	require.FileExists(t, filepath.Join("../..", build[1], "main.go"))
+	require.Contains(t, example(t, "Containerfile"), "/etc/ssl/certs/ca-certificates.crt")
 }
 
 // The lifelines of the examples are started by command lines that the program takes, where the programs' URLs say.
@@ -145,7 +149,7 @@ func TestExampleLifelines(t *testing.T) {
 	require.Equal(t, []string{"/usr/local/bin/worker"}, parseLifeline(t, args[1:]).Program)
 
 	pod := example(t, "../lifeline/pod.yaml") // contrib/recipes decodes it
-	sidecar := regexp.MustCompile(`args: \[(.*)\]`).FindStringSubmatch(pod)
+	sidecar := regexp.MustCompile(`command: \[leadership, (.*)\]`).FindStringSubmatch(pod)
 	require.Len(t, sidecar, 2)
 	socket := parseLifeline(t, strings.Split(sidecar[1], ", ")).Listen
 	require.Contains(t, pod, "&lifeline="+socket+"\n")

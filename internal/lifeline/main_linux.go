@@ -31,7 +31,9 @@ func Main() {
 	}
 	closeInherited()
 	_ = os.Unsetenv(childVariable)
-	if err := serveParent(); err != nil {
+	if err := serveParent(); err != nil { // a program that has started a lifeline sees no output of it
+		fmt.Fprintf(os.Stderr, "%s is set, so this process is the lifeline of another one, but: %v. To run the program itself, unset %s.\n",
+			childVariable, err, childVariable)
 		os.Exit(1)
 	}
 	os.Exit(0)

@@ -43,7 +43,7 @@ func TestLinkIsProbed(t *testing.T) {
 			f.hangs[probe] = true
 			f.answer["look"] = leads(4, 7, time.Hour)
 		})
-		time.Sleep(5*time.Second + 6*time.Second - time.Millisecond) // the answer has a quarter of the TTL, too
+		time.Sleep(5*time.Second + 4*time.Second - time.Millisecond) // the answer has a sixth of the TTL
 		synctest.Wait()
 		require.Zero(t, d.losses.Load())
 		require.Len(t, f.called("LISTEN leadership"), 1)

@@ -97,8 +97,8 @@ func (d *driver) grow() {
 	}
 }
 
-// dial makes a connection. If that fails, all that wait get the error, unless there is another connection, which is busy:
-// they wait for that, or for the next try.
+// dial makes a connection. If that fails, all that wait get the error, unless there is another connection, which is busy
+// or silent: they wait for that, or for the next try.
 func (d *driver) dial() {
 	p := &d.pool
 	losses := d.losses.Load()
@@ -111,7 +111,7 @@ func (d *driver) dial() {
 		d.give(&conn{Conn: made, losses: losses, address: addressOf(made)})
 		return
 	}
-	if p.open > 0 {
+	if p.open+p.silent[d.requests]+p.silent[d.renewals] > 0 {
 		p.mu.Unlock()
 		return
 	}

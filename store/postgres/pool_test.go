@@ -67,7 +67,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		hanging(t, f, d, 20)
-		time.Sleep(5 * time.Second)
+		time.Sleep(3 * time.Second)
 		require.Equal(t, 1+requests, f.open())
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 1+2*requests, f.open(), "the first have left their places")

@@ -23,8 +23,9 @@ const (
 func (c Config) limit() time.Duration { return min(c.TTL, 30*time.Second) }
 
 // patience is how long an answer may take until the connection counts as silent. A renewal that has no answer then leaves
-// its place to the next one, which goes over another connection. It is not cut short: a late answer counts, too.
-func (c Config) patience() time.Duration { return c.limit() / 4 }
+// its place to the next one, which goes over another connection. It is not cut short: a late answer counts, too. After a
+// probe each quarter of the TTL, this keeps what a follower knows no older than half a TTL.
+func (c Config) patience() time.Duration { return max(c.limit()/6, time.Second/4) }
 
 // bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done
 // when the request has been answered. A context would make the client send a request to cancel.

@@ -155,6 +155,8 @@ func (s *session) renewFrom(ctx context.Context, renewed func(engine.Proof)) err
 	switch {
 	case errors.Is(err, errNoSchema):
 		return fmt.Errorf("%w: its schema was dropped", engine.ErrOver)
+	case err != nil && sent.Time().IsZero(): // no connection was made: that might pass, as does a change of the password
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case err != nil:
 		return err
 	case len(rows) == 0:

@@ -124,7 +124,7 @@ func TestKeepEnds(t *testing.T) {
 		})
 		began := time.Now()
 		require.NoError(t, s.Keep(t.Context(), func(engine.Proof) {}))
-		require.Equal(t, 5*time.Second, time.Since(began), "the second renewal says that it is over, and the first is not waited for")
+		require.Equal(t, 4*time.Second, time.Since(began), "the second renewal says that it is over, and the first is not waited for")
 	})
 }
 

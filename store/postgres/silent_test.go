@@ -53,7 +53,7 @@ func TestCommitsThatHang(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.LessOrEqual(t, idle(), 4*time.Second)
 		f.set(func() { f.hangs["renew@a:1"] = true })
-		time.Sleep(10 * time.Second)
+		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		f.set(func() { f.standbys["b:1"], f.epochs = false, map[string]int{"b:1": 2} })
 		for range 20 {
@@ -135,4 +135,20 @@ func TestDeniedExtraConnection(t *testing.T) {
 			require.ErrorIs(t, err, want)
 		})
 	}
+}
+
+// All connections are lost, and the next ones are refused for a while, as when a password changes: the session is kept.
+func TestDeniedConnection(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+		idle, stop := keep(t, d)
+		time.Sleep(5 * time.Second)
+		f.set(func() { f.refuses["a:1"] = "28P01" })
+		f.drop()
+		time.Sleep(8 * time.Second)
+		f.set(func() { delete(f.refuses, "a:1") })
+		time.Sleep(4 * time.Second)
+		require.LessOrEqual(t, idle(), 4*time.Second)
+		stop()
+	})
 }

@@ -125,26 +125,28 @@ func (k *checks) leaders() (list []*simRun) {
 	return list
 }
 
-// hooks run at the instants at which terms begin: two leaders at any time would be two at one of these instants.
+// wins is called when a term has begun, before its ballot can be given back: two leaders at any time would be two at one
+// of these instants. A hook would be told later, when another candidate might have won.
+func (k *checks) wins(r *simRun, token uint64) {
+	k.note("%s won %d", r.value, token)
+	k.witness.began(k.sim.peers)
+	k.oneLeader(r)
+	k.mu.Lock()
+	last, again := k.highest, k.won[token]
+	k.highest = max(last, token)
+	k.won[token] = true
+	k.token[r] = token
+	k.mu.Unlock()
+	if again {
+		k.violate("%s: a second term has token %d", r.value, token)
+	}
+	if token <= last && !k.sim.early {
+		k.violate("%s won with token %d, after one had won with %d", r.value, token, last)
+	}
+}
+
 func (k *checks) hooks(r *simRun) *leadership.Hooks {
 	return &leadership.Hooks{
-		TermBegan: func(_ string, token uint64) {
-			k.note("%s won %d", r.value, token)
-			k.witness.began(k.sim.peers)
-			k.oneLeader(r)
-			k.mu.Lock()
-			last, again := k.highest, k.won[token]
-			k.highest = max(last, token)
-			k.won[token] = true
-			k.token[r] = token
-			k.mu.Unlock()
-			if again {
-				k.violate("%s: a second term has token %d", r.value, token)
-			}
-			if token <= last && !k.sim.early {
-				k.violate("%s won with token %d, after one had won with %d", r.value, token, last)
-			}
-		},
 		ResignationRequested: func(string, uint64) { k.resigned() },
 		TermEnded:            func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
 		Error: func(_ string, err error, _ time.Duration) {

@@ -110,7 +110,8 @@ func (c *simCandidate) stand() {
 		panic(err)
 	}
 	r.OnNewLeader(func(_ context.Context, leader leadership.Leader) { s.notified(r.value, leader) })
-	r.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+	r.OnWon(func(ctx context.Context, term *leadership.Term) error {
+		s.wins(r, term.Token())
 		s.rest(ctx, takeovers.Int64N(int64(simTTL/4)))
 		if takeovers.IntN(8) == 0 && !s.stable.Load() {
 			return errTakeover
@@ -209,6 +210,7 @@ func (r *simRun) byCampaign() {
 			r.sim.rest(r.ctx, r.rng.Int64N(int64(simTTL/4)))
 			continue
 		}
+		r.sim.wins(r, term.Token())
 		r.sim.working(r, +1)
 		ctx, cancel := context.WithCancel(term.Context())
 		stop := context.AfterFunc(r.ctx, cancel)

@@ -84,6 +84,10 @@ func (c *Candidate) tokensRegressed(d *drive, ballot store.Ballot, raises bool) 
 	if c.seen.gap == nil {
 		c.seen.gap = &gap{began: time.Now()}
 	}
+	due := c.seen.gap.told.Due()
+	if !due && (raises || d.serves) {
+		return nil
+	}
 	what := "it casts ballots until its tokens are higher"
 	if !raises {
 		what = fmt.Sprintf("raise the service's index by more than %d", c.seen.token-ballot.Token())
@@ -98,14 +102,12 @@ func (c *Candidate) tokensRegressed(d *drive, ballot store.Ballot, raises bool) 
 	if !d.serves && !raises {
 		return err
 	}
-	if c.seen.gap.told.Due() {
-		c.failed(err)
-		in := time.Duration(0)
-		if !raises {
-			in = lastBackoff
-		}
-		c.tell(event{what: attemptFailed, err: err, time: in})
+	in := time.Duration(0)
+	if !raises {
+		in = lastBackoff
 	}
+	c.failed(err)
+	c.tell(event{what: attemptFailed, err: err, time: in})
 	return nil
 }
 

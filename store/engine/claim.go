@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/teller"
@@ -139,7 +140,8 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 	s := c.session
 	var denied denials
 	var again teller.Reminder
-	wait := adapter.Retries{}
+	var wait adapter.Retries
+	var pause time.Duration // after a refusal
 	for s.ctx.Err() == nil {
 		err := s.engine.gate.send(s.ctx, plain, func() error { return request(s.ctx) })
 		switch {
@@ -163,6 +165,7 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 		}
 		note(err, true)
 		c.refuse(what, err, &again)
-		adapter.PauseFor(s.ctx, refusedPause)
+		pause = min(max(100*time.Millisecond, 2*pause), refusedPause)
+		adapter.PauseFor(s.ctx, pause)
 	}
 }

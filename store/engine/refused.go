@@ -11,10 +11,10 @@ import (
 // A service might refuse to remove an entry, such as with permissions to create ballots and not to delete them. The
 // entry then stands as long as its session, and no candidate behind it leads. The end of the session frees the queue, and
 // costs the other ballots of the session. So the session ends at once if none of them leads. Otherwise it goes on until
-// then, the removal is sent again every [refusedPause], and nothing more is cast in that election: each ballot would leave
-// one more entry.
+// then, the removal is sent again, and nothing more is cast in that election: each ballot would leave one more entry.
 
-// refusedPause is the time from one removal that is refused to the next.
+// refusedPause is the longest time from one removal that is refused to the next. It begins with 100 ms, since a denial
+// might pass.
 const refusedPause = 5 * time.Second
 
 // mostRefused is how many orphans of a session can't be removed and keep their slots. One more ends the session.

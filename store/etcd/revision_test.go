@@ -97,7 +97,7 @@ func advance(t *testing.T, client *clientv3.Client, n int) {
 }
 
 // The server is restored from a copy of its data. Tokens go back, and candidates refuse them. Followers go on, and see
-// the restored state. When the tokens have caught up candidates lead again.
+// the restored state. Candidates raise the tokens, and lead again.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	meter := stall.Watch(t)
@@ -141,7 +141,9 @@ func TestRestored(t *testing.T) {
 	for range 2 {
 		seen[receive(t, changed, "the restored state").Value] = true
 	}
-	require.Equal(t, map[string]bool{"early": true, "": true}, seen)
+	require.True(t, seen["early"], "%v", seen)
+	require.Len(t, seen, 2)
+	require.True(t, seen[""] || seen["first"] || seen["waiter"], "no leader, or already the next: %v", seen)
 	const slack = 5 * time.Second // for a server that has just been started on a busy machine
 	require.Less(t, time.Since(start), max(config.TTL, 5*time.Second)+slack+meter.Stalled(), "%v", meter)
 	confirmed(t, follower, election) // what the follower knows

@@ -271,7 +271,7 @@ func requireDenied(t *testing.T, err error, path string) {
 }
 
 // The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
-// with the session, whether the store is closed or goes on with another session.
+// with the session: once the store leads in no other election, or when it is closed.
 func TestRemovalIsDenied(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -286,8 +286,11 @@ func TestRemovalIsDenied(t *testing.T) {
 	waiter := cast(t, other, election, "waiter")
 	require.ErrorIs(t, b.Withdraw(soon(t)), store.ErrDenied)
 	lost(t, b)
-	lost(t, bystander)
-	require.ErrorIs(t, bystander.Err(), store.ErrLost)
+	_, err = bystander.Acknowledge(soon(t), "goes on")
+	require.NoError(t, err)
+	_, err = st.Cast(soon(t), election, "one more that can't go")
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.NoError(t, bystander.Withdraw(soon(t)))
 	require.NoError(t, waiter.Wait(soon(t)))
 	require.Equal(t, []string{"waiter"}, values(t, other, election))
 	next := castFirst(t, st, newElection(), "in the next session")

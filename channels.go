@@ -92,12 +92,12 @@ func (ch *termChannels) termEnded() {
 
 // leaderChannels tell a follower's reader who leads.
 type leaderChannels struct {
-	channels[string]
-	read, waiting *string // the value that the reader took last, and the one in the channel, which it may have taken
+	channels[Leader]
+	read, waiting *Leader // what the reader took last, and what is in the channel, which it may have taken
 }
 
-// show replaces what was not read, and sends the value unless the reader knows it.
-func (ch *leaderChannels) show(value string) {
+// show replaces what was not read, and sends the leader unless the reader knows it.
+func (ch *leaderChannels) show(leader Leader) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.values == nil {
@@ -111,8 +111,8 @@ func (ch *leaderChannels) show(value string) {
 		}
 	}
 	ch.waiting = nil
-	if ch.read == nil || *ch.read != value {
-		ch.waiting = &value
-		ch.values <- value
+	if ch.read == nil || *ch.read != leader {
+		ch.waiting = &leader
+		ch.values <- leader
 	}
 }

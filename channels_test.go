@@ -254,7 +254,8 @@ func TestStoreCallsThatHang(t *testing.T) {
 	})
 }
 
-// A value that was not read is replaced by the next. A slow reader delays nothing.
+// A leader that was not read is replaced by the next. A slow reader delays nothing. A leader with an empty value is not the
+// zero Leader.
 func TestFollowElectionCoalesces(t *testing.T) {
 	virtual(t, func(w *world) {
 		f, tell := w.scripted()
@@ -263,32 +264,34 @@ func TestFollowElectionCoalesces(t *testing.T) {
 			tell(i+1, "never read")
 		}
 		tell(101, "latest")
-		require.Equal(w, "latest", <-values)
+		require.Equal(w, leadership.Leader{Value: "latest", Revision: 101}, <-values)
 		require.True(w, pending(values))
 
 		tell(102, "never read")
-		tell(103, "latest")
+		tell(101, "latest")
 		require.True(w, pending(values), "it does not differ from the one read last")
-		tell(104, "another")
-		require.Equal(w, "another", <-values)
+		tell(104, "latest")
+		require.Equal(w, leadership.Leader{Value: "latest", Revision: 104}, <-values, "another acknowledgement")
+		tell(105, "")
+		require.Equal(w, leadership.Leader{Revision: 105}, <-values, "a leader whose value is empty")
 		tell(0, "")
-		require.Empty(w, <-values)
+		require.Zero(w, <-values, "no leader")
 	})
 }
 
-// A value that was replaced before it was read counts as not sent: if it is right again, it is sent.
+// A leader that was replaced before it was read counts as not sent: if it is right again, it is sent.
 func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
 	virtual(t, func(w *world) {
 		f, tell := w.scripted()
 		values, _ := f.FollowElection()
 		tell(1, "a")
-		require.Equal(w, "a", <-values)
+		require.Equal(w, "a", (<-values).Value)
 		tell(2, "b")
-		tell(3, "a")
+		tell(1, "a")
 		require.True(w, pending(values))
-		tell(4, "b")
+		tell(2, "b")
 		require.False(w, pending(values))
-		require.Equal(w, "b", <-values)
+		require.Equal(w, "b", (<-values).Value)
 	})
 }
 
@@ -304,7 +307,7 @@ func TestFollowElectionOnce(t *testing.T) {
 			}
 		}
 		closed()
-		require.Empty(w, <-values)
+		require.Zero(w, <-values)
 		halt(f)
 		requireClosed(w, values)
 		requireClosed(w, errs, "a normal Stop is not an error")
@@ -350,7 +353,7 @@ func TestFollowElectionOfAKnownLeader(t *testing.T) {
 		synctest.Wait()
 		values, _ := f.FollowElection()
 		require.Len(w, values, 1)
-		require.Equal(w, "a", <-values)
+		require.Equal(w, "a", (<-values).Value)
 	})
 }
 

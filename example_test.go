@@ -455,19 +455,19 @@ func ExampleFollower_FollowElection() {
 	defer st.Close()
 	f := follower(st)
 	leaders, errs := f.FollowElection()
-	fmt.Printf("%q\n", <-leaders) // no leader yet
+	fmt.Println(<-leaders == leadership.Leader{}) // no leader yet
 	term := lead(st, "a")
-	fmt.Printf("%q\n", <-leaders)
+	fmt.Println((<-leaders).Value)
 	must(term.Withdraw(context.Background()))
-	fmt.Printf("%q\n", <-leaders)
+	fmt.Println(<-leaders == leadership.Leader{})
 	f.Stop() // closes both channels
 	for err := range errs {
 		fmt.Println(err)
 	}
 	// Output:
-	// ""
-	// "a"
-	// ""
+	// true
+	// a
+	// true
 }
 
 func ExampleFollower_Wait() {

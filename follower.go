@@ -117,7 +117,7 @@ func (f *Follower) publish(known store.Known) {
 	f.known, f.leader = true, e.leader
 	close(f.changed)
 	f.changed = make(chan struct{})
-	f.channels.show(e.leader.Value)
+	f.channels.show(e.leader)
 	f.mu.Unlock()
 	f.tell(e)
 	f.calls.Add(leaderChanged, func() { f.callBack(e.leader) })
@@ -196,22 +196,22 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// FollowElection follows in the background, until Stop. The first channel carries the value of the leader, empty if
-// there is none: the present state as soon as it is known, then each that differs from the one read last. One that was
-// not read is replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
+// FollowElection follows in the background, until Stop. The first channel carries the leader, the zero Leader if there is
+// none: the present state as soon as it is known, then each that differs from the one read last. One that was not read is
+// replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
 // the latest replacing one that was not read. Both are closed after Stop, and after a permanent error, which is the last
 // on the second channel. Call it once: later calls, and those after the follower has ended, return closed channels, the
 // second with an error.
-func (f *Follower) FollowElection() (<-chan string, <-chan error) {
+func (f *Follower) FollowElection() (<-chan Leader, <-chan error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.followed {
-		return refused[string](errFollowed)
+		return refused[Leader](errFollowed)
 	}
 	f.followed = true
 	values, errs := f.channels.open(1)
 	if f.known {
-		f.channels.show(f.leader.Value)
+		f.channels.show(f.leader)
 	}
 	f.start() // now: the first error finds the channel open
 	if err := f.Err(); err != nil {

@@ -106,7 +106,7 @@ func TestFollowerTriesAgain(t *testing.T) {
 		f := w.follower(st, trying(&waits, failure))
 		values, errs := f.FollowElection()
 		require.ErrorIs(w, <-errs, failure)
-		require.Equal(w, "a", <-values)
+		require.Equal(w, "a", (<-values).Value)
 		w.at(2 * ttl)
 		require.Len(w, waits, 11)
 		requireBackoff(w, waits[:8])

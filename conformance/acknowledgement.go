@@ -113,7 +113,7 @@ var acknowledgement = []Case{
 			f.OnLeaderGone(func(context.Context) { mu.Lock(); defer mu.Unlock(); gone++ })
 			f.OnNewLeader(func(_ context.Context, l leadership.Leader) { e.Errorf("told of %v", l) })
 			values, _ := f.FollowElection()
-			e.check(receive(e, values, "the first state") == "", "told of a leader")
+			e.check(receive(e, values, "the first state") == leadership.Leader{}, "told of a leader")
 			e.during(e.h.TTL/4, "it was told once", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
@@ -164,7 +164,7 @@ var acknowledgement = []Case{
 		check: func(e *env) {
 			a, b, c := e.open(), e.open(), e.open()
 			values, _ := e.follower(c).FollowElection()
-			e.check(receive(e, values, "the first state") == "", "there is a leader")
+			e.check(receive(e, values, "the first state") == leadership.Leader{}, "there is a leader")
 			one, two := e.candidate(a, "l1", nil), e.candidate(b, "l2", nil)
 			events, _ := one.RunForElection()
 			e.check(!receive(e, events, "the first event"), "the first event is true")
@@ -321,13 +321,13 @@ func (e *env) nothing(seen <-chan leadership.Leader, why string) {
 }
 
 // expect waits for a value. Before it, the empty value is allowed: a change of leader might show it.
-func (e *env) expect(values <-chan string, want string) {
+func (e *env) expect(values <-chan leadership.Leader, want string) {
 	e.TB.Helper()
 	got := receive(e, values, want)
-	if got == "" {
+	if got.Revision == 0 {
 		got = receive(e, values, want)
 	}
-	e.check(got == want, "the value is %q, not %q", got, want)
+	e.check(got.Value == want, "the value is %q, not %q", got.Value, want)
 }
 
 func receiveClosed(e *env, ch <-chan struct{}, what string) {

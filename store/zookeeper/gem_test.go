@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -44,7 +45,7 @@ func TestGemCandidatesStandInTheSameElection(t *testing.T) {
 	t.Parallel()
 	election := newElection() + "/with parts"
 	follower := newFollower(t, open(t, zookeeper.Config{}), election)
-	require.Equal(t, "", receive(t, follower, "the first state"))
+	require.Zero(t, receive(t, follower, "the first state"))
 	observer := newGemObserver(t, election)
 	require.Equal(t, "death", receive(t, observer.reports, "the observer's first state"))
 
@@ -90,16 +91,16 @@ func TestGemCandidatesStandInTheSameElection(t *testing.T) {
 		for _, later := range peers[i+1:] {
 			later.waits()
 		}
-		require.Equal(t, p.value, afterDeath(t, follower, ""))
+		require.Equal(t, p.value, afterDeath(t, follower, leadership.Leader{}).Value)
 		require.Equal(t, "leader "+p.value, afterDeath(t, observer.reports, "death"))
 		p.leave()
 	}
-	require.Equal(t, "", receive(t, follower, "the end"))
+	require.Zero(t, receive(t, follower, "the end"))
 	require.Equal(t, "death", receive(t, observer.reports, "the end"))
 }
 
 // afterDeath returns the next value. It skips one that reports a leader's end: whether that is seen depends on timing.
-func afterDeath(t *testing.T, values <-chan string, death string) string {
+func afterDeath[T comparable](t *testing.T, values <-chan T, death T) T {
 	t.Helper()
 	if value := receive(t, values, "a new leader"); value != death {
 		return value

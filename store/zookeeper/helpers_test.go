@@ -78,7 +78,7 @@ func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
 }
 
 // newFollower returns the channel of a follower that lives as long as the test.
-func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan string {
+func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan leadership.Leader {
 	t.Helper()
 	f, err := leadership.NewFollower(st, election, nil)
 	require.NoError(t, err)

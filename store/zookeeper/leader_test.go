@@ -100,13 +100,13 @@ func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 	other := open(t, zookeeper.Config{})
 	st, _ := openDeaf(t)
 	follower := newFollower(t, st, election)
-	require.Equal(t, "", receive(t, follower, "the first state"))
+	require.Zero(t, receive(t, follower, "the first state"))
 	for range 2 {
 		b := castFirst(t, other, election, "own")
 		acknowledge(t, b, "leader")
-		require.Equal(t, "leader", receive(t, follower, "the leader"))
+		require.Equal(t, "leader", receive(t, follower, "the leader").Value)
 		require.NoError(t, b.Withdraw(soon(t)))
-		require.Equal(t, "", receive(t, follower, "its end"))
+		require.Zero(t, receive(t, follower, "its end"))
 	}
 }
 

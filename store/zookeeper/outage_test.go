@@ -46,7 +46,8 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 			eventually(t, func() bool { return len(values(t, st, election)) == len(all) }, "all stand again")
 			eventually(t, func() bool {
 				select {
-				case heard = <-follower:
+				case leader := <-follower:
+					heard = leader.Value
 				default:
 				}
 				return heard == leaderAmong(t, all...).Value // which is not sent again if it was the last to be read

@@ -20,7 +20,7 @@ import (
 //	store: etcd://10.0.0.1:2379/?ttl=10s
 //	election: database/primary
 //	run:
-//	  stop-timeout: 30s
+//	  again: true
 type config struct {
 	path     string
 	flags    map[string]yaml.Node

@@ -43,6 +43,9 @@ func (c *conformanceCmd) Run(a *app) error {
 	if err != nil {
 		return &failure{code: exitUsage, err: fmt.Errorf("--run=%s: %w", c.Pattern, err)}
 	}
+	if !anyMatches(pattern) {
+		return &failure{exitUsage, fmt.Errorf("no case matches --run=%s", c.Pattern), "leadership conformance --list lists the cases"}
+	}
 	if c.List {
 		return c.list(a, pattern)
 	}
@@ -51,9 +54,6 @@ func (c *conformanceCmd) Run(a *app) error {
 	}
 	if place, ok := suite.Place(); ok {
 		return c.cases(a, place, pattern)
-	}
-	if !anyMatches(pattern) {
-		return &failure{exitUsage, fmt.Errorf("no case matches --run=%s", c.Pattern), "leadership conformance --list lists the cases"}
 	}
 	return c.supervise(a)
 }

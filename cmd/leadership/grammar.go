@@ -51,8 +51,9 @@ type grammar struct {
 
 const description = `Run a program only while it leads; see and steer elections.
 
-Elections are held in a store: --store is its URL, --election the name of the election. Flags come first, then the
-environment (LEADERSHIP_STORE, LEADERSHIP_ELECTION), then the configuration file.
+Elections are held in a store: --store is its URL, --election the name of the election. Flags stand behind the
+subcommand. One that is not given has the value of the environment (LEADERSHIP_STORE, LEADERSHIP_ELECTION), or else of the
+configuration file.
 
 Keep a password out of the URL with its options passwordenv=VARIABLE or passwordfile=FILE.
 
@@ -95,6 +96,7 @@ func (a *app) run(args []string) error {
 		kong.Name("leadership"), kong.Description(description), kong.Writers(a.out, a.errs),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
+		kong.Help(help),
 		kong.Bind(a),
 		kong.Exit(func(int) { done = true; panic(helpShown{}) }),
 	)
@@ -116,6 +118,22 @@ func (a *app) run(args []string) error {
 	a.warnOfPassword(c)
 	return c.Run(a)
 }
+
+// help prints the help of kong, and shows where the flags of a subcommand stand that runs a command.
+func help(options kong.HelpOptions, c *kong.Context) error {
+	var text strings.Builder
+	out := c.Stdout
+	c.Stdout = &text
+	err := kong.DefaultHelpPrinter(options, c)
+	c.Stdout = out
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, passthrough.ReplaceAllString(text.String(), "$1 [flags] -- $2 ...\n"))
+	return err
+}
+
+var passthrough = regexp.MustCompile(`(?m)^(Usage: leadership \w+) \[?(<\w+>)(?: \.\.\.)?\]?(?: \.\.\.)? \[flags\]$\n`)
 
 // decodeText takes a text as it is. Kong's own decoder replaces bytes that are not UTF-8, in the arguments of run's
 // command too.

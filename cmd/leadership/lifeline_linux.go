@@ -30,8 +30,7 @@ func (c *lifelineCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	signals, stop := notifySignals()
-	defer stop()
+	signals := notifySignals()
 	server, address, err := c.listen(allowed, log)
 	if err != nil {
 		return &failure{code: exitSoftware, err: fmt.Errorf("can't listen: %w", err), advice: "give --listen a path in a directory that this user may write to"}
@@ -45,6 +44,7 @@ func (c *lifelineCmd) Run(a *app) error {
 		managerOf(os.Getenv).tell("READY=1")
 		return awaitEnd(signals)
 	}
+	a.warnOfClearPassword(os.Getenv("LEADERSHIP_STORE"))
 	return c.runProgram(server, address, signals)
 }
 
@@ -97,7 +97,7 @@ func awaitEnd(signals <-chan os.Signal) error {
 func (c *lifelineCmd) runProgram(server *lifeline.Server, address string, signals <-chan os.Signal) error {
 	cmd := exec.Command(c.Program[0], c.Program[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), lifeline.ParentVariable+"="+address)
+	cmd.Env = append(withoutClearPassword(os.Environ()), lifeline.ParentVariable+"="+address)
 	terminal := guard.OwnsTerminal()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: hasTerminal(), Foreground: terminal} // Ctrl-C comes once
 	takeBack := func() {

@@ -72,8 +72,7 @@ func (c *runCmd) Run(a *app) error {
 	}
 	a.errs, a.end = newSteadyLog(a.errs) // also for the error that this returns
 	log := slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))
-	signals, stop := notifySignals()
-	defer stop()
+	signals := notifySignals()
 	a.warnOfClearPassword(c.Store)
 	var page *status.Handler
 	if c.Listen != "" {
@@ -276,12 +275,12 @@ func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, err
 		return config, &failure{code: exitUsage, err: err, advice: "give the store's URL a longer ttl, or a shorter --stop-timeout"}
 	}
 	if config.Mode.Kind != guard.Namespace {
+		because := "--unguarded"
 		if len(config.Mode.Reasons) > 0 {
-			log.Warn("the command runs without a PID namespace", "mode", config.Mode.Kind, "because", strings.Join(config.Mode.Reasons, "; "))
+			because = strings.Join(config.Mode.Reasons, "; ")
 		}
-		for _, fault := range config.Mode.Uncovered {
-			log.Warn("two commands may run at once after this fault", "fault", fault, "mode", config.Mode.Kind)
-		}
+		log.Warn("the command runs without a PID namespace: two commands may run at once after some faults",
+			"mode", config.Mode.Kind, "because", because, "faults", strings.Join(config.Mode.Uncovered, "; "))
 	}
 	for _, note := range config.Mode.Notes {
 		log.Debug("note", "mode", config.Mode.Kind, "note", note)

@@ -23,6 +23,14 @@ func (a *app) warnOfClearPassword(url string) {
 	}
 }
 
+// withoutClearPassword returns an environment without a URL that shows a password.
+func withoutClearPassword(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
+		url, is := strings.CutPrefix(variable, "LEADERSHIP_STORE=")
+		return is && hasPassword(url)
+	})
+}
+
 // electionEnv adds the store and the election to an environment. A URL with a password in it is left out.
 func electionEnv(inherited []string, url, election string) []string {
 	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {

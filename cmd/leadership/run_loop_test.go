@@ -295,7 +295,7 @@ func TestRunNotStarted(t *testing.T) {
 // A runner whose lease ends too soon to start the command, or whose term ends before that, stands again until --wait is
 // over.
 func TestRunStandsAgainUntilTheCommandIsStarted(t *testing.T) {
-	late := fmt.Errorf("guard: %w", guard.ErrLate)
+	late := fmt.Errorf("%w", guard.ErrLate)
 	virtual(t, func(w *world) {
 		w.refuseWith(late)
 		over := w.run()

@@ -8,10 +8,10 @@ import (
 )
 
 // notifySignals returns the signals that are passed on, from now on.
-func notifySignals() (signals <-chan os.Signal, stop func()) {
+func notifySignals() <-chan os.Signal {
 	ch := make(chan os.Signal, 16)
 	signal.Notify(ch, os.Interrupt)
-	return ch, func() { signal.Stop(ch) }
+	return ch
 }
 
 func hasTerminal() bool { return true }

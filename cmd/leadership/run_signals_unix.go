@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// notifySignals returns the signals that are passed on, from now on. Those that are ignored, by nohup for example, stay
+// notifySignals returns the signals that are passed on, from now until this process ends: one that came after the command
+// has ended would end this process, and the command's exit code would be lost. Those that are ignored, by nohup for example, stay
 // ignored. Others have no effect any more: SIGPIPE, by which the runtime would end this process when the reader of stderr
 // has gone, and those by which a terminal stops a job in the background. They have a handler, since children would inherit
 // that they are ignored.
-func notifySignals() (signals <-chan os.Signal, stop func()) {
+func notifySignals() <-chan os.Signal {
 	ch, drain := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	for _, s := range append(terminalStops, syscall.SIGPIPE) {
 		if !signal.Ignored(s) {
@@ -26,7 +27,7 @@ func notifySignals() (signals <-chan os.Signal, stop func()) {
 			signal.Notify(ch, s)
 		}
 	}
-	return ch, func() { signal.Stop(ch); signal.Stop(drain) }
+	return ch
 }
 
 // hasTerminal reports whether the process has a controlling terminal.

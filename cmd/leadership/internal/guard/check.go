@@ -40,19 +40,19 @@ func (c Config) logger() *slog.Logger {
 // (*ExecError), a mode that this machine does not have or Strict forbids.
 func (c Config) Check() error {
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		return errors.New("guard: no command")
+		return errors.New("no command")
 	}
 	if c.TTL <= 0 || c.StopTimeout < 0 {
-		return fmt.Errorf("guard: a lease of %v and a stop timeout of %v: the first must be positive, the second not negative",
+		return fmt.Errorf("a lease of %v and a stop timeout of %v: the first must be positive, the second not negative",
 			c.TTL, c.StopTimeout)
 	}
 	if most := c.MaxStopTimeout(); most < c.StopTimeout {
 		m1, _ := margins(c.TTL)
 		if most < 0 {
-			return fmt.Errorf("guard: a lease of %v that is renewed every %v is too short: killing the command needs %v before its end",
+			return fmt.Errorf("a lease of %v that is renewed every %v is too short: killing the command needs %v before its end",
 				c.TTL, c.renewEvery(), m1)
 		}
-		return fmt.Errorf("guard: the stop timeout %v is too long: with a lease of %v that is renewed every %v, and %v for killing the command, it is at most %v",
+		return fmt.Errorf("the stop timeout %v is too long: with a lease of %v that is renewed every %v, and %v for killing the command, it is at most %v",
 			c.StopTimeout, c.TTL, c.renewEvery(), m1, most)
 	}
 	if err := c.checkMode(); err != nil {
@@ -63,12 +63,12 @@ func (c Config) Check() error {
 }
 
 // ErrStrict is returned if Strict is set on a machine without PID namespaces.
-var ErrStrict = errors.New("guard: strict needs a PID namespace, and this machine gives none")
+var ErrStrict = errors.New("strict needs a PID namespace, and this machine gives none")
 
 func (c Config) checkMode() error {
 	switch {
 	case c.Mode.Kind == "":
-		return errors.New("guard: Config.Mode is missing")
+		return errors.New("Config.Mode is missing")
 	case c.Strict && c.Mode.Kind != Namespace:
 		reasons := ""
 		if len(c.Mode.Reasons) > 0 {

@@ -140,7 +140,7 @@ func (r report) startError(command string) error {
 	case r.Errno != 0:
 		return &ExecError{command, r.Errno}
 	case r.Late:
-		return fmt.Errorf("guard: %w", ErrLate)
+		return ErrLate
 	}
-	return fmt.Errorf("guard: %s", r.Failed)
+	return fmt.Errorf("%s", r.Failed)
 }

@@ -42,7 +42,7 @@ func deadlineOf(lease func() time.Duration) (instant, error) {
 	at := now()
 	left := lease()
 	if left <= 0 {
-		return 0, fmt.Errorf("guard: %w", ErrLate)
+		return 0, ErrLate
 	}
 	return at.add(left), nil
 }
@@ -98,9 +98,9 @@ func (v *supervisor) notStarted() error {
 	default:
 	}
 	if v.killed || v.cause == Deadline || v.at >= v.end.kill {
-		return fmt.Errorf("guard: %w", ErrLate)
+		return ErrLate
 	}
-	return fmt.Errorf("guard: the guardian ended before the command ran: %s", describe(v.end.guardian))
+	return fmt.Errorf("the guardian ended before the command ran: %s", describe(v.end.guardian))
 }
 
 func describe(status syscall.WaitStatus) string {
@@ -129,7 +129,7 @@ func (v *supervisor) tell(r request) error {
 func (v *supervisor) send(r request) error {
 	switch err := v.link.send(r); {
 	case errors.Is(err, unix.EAGAIN):
-		return errors.New("guard: the guardian does not answer")
+		return errors.New("the guardian does not answer")
 	case errors.Is(err, unix.E2BIG):
 		return err
 	case err != nil:

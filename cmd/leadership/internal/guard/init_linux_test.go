@@ -33,7 +33,7 @@ func TestWhyTheInitFailed(t *testing.T) {
 		c := shell(m, ":")
 		c.Env = append(os.Environ(), "LEADERSHIP_TEST_FAIL=yes")
 		_, err := Start(c, lasts(long))
-		require.EqualError(t, err, "guard: the init's reason")
+		require.EqualError(t, err, "the init's reason")
 	})
 }
 

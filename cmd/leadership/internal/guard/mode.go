@@ -61,5 +61,5 @@ func subreaperMode(reasons ...string) Mode {
 type unsupportedError struct{ reasons []string }
 
 func (e *unsupportedError) Error() string {
-	return "guard: this system can't end a command with its lease (" + strings.Join(e.reasons, "; ") + ")"
+	return "this system can't end a command with its lease (" + strings.Join(e.reasons, "; ") + ")"
 }

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -37,7 +36,7 @@ func startPlain(c Config, lease func() time.Duration) (*plain, error) {
 		return nil, err
 	}
 	if time.Until(p.kill) <= c.StopTimeout {
-		return nil, fmt.Errorf("guard: %w", ErrLate)
+		return nil, ErrLate
 	}
 	setGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -55,7 +54,7 @@ func (p *plain) extend(lease func() time.Duration) error {
 	at := time.Now()
 	left := lease()
 	if left <= 0 {
-		return fmt.Errorf("guard: %w", ErrLate)
+		return ErrLate
 	}
 	m1, _ := margins(p.config.TTL)
 	p.kill = at.Add(left - m1)

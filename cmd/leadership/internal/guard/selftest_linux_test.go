@@ -105,5 +105,5 @@ func TestTwoReportsOfAFailure(t *testing.T) {
 		<-v.started // so that the other goroutine ends
 		require.Fail(t, "the second report blocks")
 	}
-	require.EqualError(t, <-v.started, "guard: of the init")
+	require.EqualError(t, <-v.started, "of the init")
 }

@@ -61,7 +61,7 @@ var one sync.Mutex
 // later, the guardian ends the command; if the guardian dies too, the kernel ends the command.
 func launch(s settings, c Config, deadline instant, patience time.Duration) (*supervisor, error) {
 	if !one.TryLock() {
-		return nil, errors.New("guard: another command runs in this process")
+		return nil, errors.New("another command runs in this process")
 	}
 	v := &supervisor{
 		log: c.logger(), calls: make(chan func()), started: make(chan error, 1),

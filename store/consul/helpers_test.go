@@ -27,7 +27,6 @@ const (
 
 // The names under which these tests use what package storetest has for the tests of all stores.
 var (
-	newElection    = storetest.NewElection
 	soon           = storetest.Soon
 	within         = storetest.Within
 	eventually     = storetest.Eventually
@@ -42,6 +41,9 @@ var (
 	requireInvalid = storetest.RequireInvalid
 	openURL        = storetest.OpenURL
 )
+
+// newElection returns a name that no other election has, and that agents take in paths; for others see names_test.go.
+func newElection() string { return strings.ReplaceAll(storetest.NewElection(), " ", "-") }
 
 func receive[T any](t testing.TB, ch <-chan T, what string, args ...any) T {
 	t.Helper()

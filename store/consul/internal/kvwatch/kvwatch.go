@@ -155,13 +155,14 @@ type watch struct {
 	once     bool
 
 	// Guarded by the watcher's mu.
-	users   map[*user]struct{}
-	known   bool
-	state   agent.Entry
-	index   uint64 // of the state, for the next query; at least 1
-	version uint64 // counts states
-	queried bool   // it has a query of its own
-	long    bool   // the directory has too many keys to be read at each change
+	users      map[*user]struct{}
+	known      bool
+	state      agent.Entry
+	index      uint64 // of the state, for the next query; at least 1
+	version    uint64 // counts states
+	queried    bool   // it has a query of its own
+	unverified bool   // it is shared, and runShared is to verify it
+	long       bool   // the directory has too many keys to be read at each change
 }
 
 // user is a user of a watch.

@@ -16,11 +16,12 @@ const mostRound = time.Second
 // themselves.
 const leastRound = 200 * time.Millisecond
 
-// share has runShared look at once for what a watch without a query of its own may have missed. The caller holds mu.
-func (all *Watcher) share() {
-	all.wakeShared()
-	if !all.running {
-		all.running = all.client.Life.Go(all.runShared)
+// share has runShared look at once for what the watch, which has no query of its own, may have missed. The caller holds mu.
+func (w *watch) share() {
+	w.unverified = true
+	w.wakeShared()
+	if !w.running {
+		w.running = w.client.Life.Go(w.runShared)
 	}
 }
 
@@ -43,30 +44,43 @@ func (all *Watcher) promote() {
 	all.wakeShared() // runShared ends if it has no watches left
 }
 
-// runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
-// below the prefix, which returns when any key below the prefix changes. Then transactions find out which of the watched
-// keys have changed. A watch that joins is verified, too, since the query might have told its change before. So there are
-// requests in each round while keys change or watches join, and none otherwise.
+// runShared watches all keys that have no query of their own, while there are any. It divides them into sections of keys that
+// begin alike, and asks one query for each section, which returns when any key changes that begins so. Then transactions find
+// out which of the section's watches have changed. A watch that joins is verified, too, since the query might have told its
+// change before. So there are requests in each round while keys change or watches join, and none otherwise; their number
+// grows with the section in which keys change, and not with the number of keys (TestVerifiedKeys).
 func (all *Watcher) runShared() {
 	background := all.client.Life.Background
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
-	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
-	changed := all.anyChange(ctx, &poll)
+	plan := &plan{changed: make(chan *query)}
 	for {
 		began, round := time.Now(), leastRound
-		list := all.sharing()
+		list, unverified := all.sharing()
 		if list == nil {
 			return
 		}
-		if all.verify(background, list) != nil {
+		if all.verify(background, unverified) == nil {
+			if plan.update(all.prefix, list) {
+				all.suspect(list)
+			}
+			all.ask(ctx, plan)
+		} else { // no query is asked in an outage
 			round = mostRound
-			all.wakeShared()
+			all.suspect(unverified)
 		}
 		adapter.PauseFor(background, round-time.Since(began))
 		select {
-		case <-changed:
-			changed = all.anyChange(ctx, &poll)
+		case q := <-plan.changed:
+			for q != nil {
+				q.asking = false
+				all.suspect(plan.section(q.prefix, list))
+				select {
+				case q = <-plan.changed:
+				default:
+					q = nil
+				}
+			}
 		case <-all.wake:
 		case <-background.Done():
 			return
@@ -74,24 +88,55 @@ func (all *Watcher) runShared() {
 	}
 }
 
-// sharing returns the shared watches. It returns nil if there are none any more: then runShared ends.
-func (all *Watcher) sharing() (list []*watch) {
+// sharing returns the shared watches, and those among them that must be verified. If there are none any more, it returns nil:
+// then runShared ends.
+func (all *Watcher) sharing() (list, unverified []*watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	list = all.those((*watch).shared)
 	all.running = list != nil
-	return list
+	for _, w := range list {
+		if w.unverified {
+			w.unverified = false
+			unverified = append(unverified, w)
+		}
+	}
+	return list, unverified
 }
 
-// anyChange asks for the next change of anything below the prefix.
-func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan struct{} {
-	changed := make(chan struct{}, 1)
-	all.client.Life.Go(func() {
-		_, _ = poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
-			_, meta, err := all.client.KV().Keys(all.prefix, "/", q)
-			return meta, err
+// suspect has runShared verify watches.
+func (all *Watcher) suspect(list []*watch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, w := range list {
+		w.unverified = true
+	}
+	all.wakeShared()
+}
+
+// ask asks a query for the next change in each section that has none.
+func (all *Watcher) ask(ctx context.Context, p *plan) {
+	all.mu.Lock()
+	wait := max(agent.FirstWait, eachWait*time.Duration(all.queries))
+	all.mu.Unlock()
+	for prefix, q := range p.sections {
+		if q == nil {
+			q = &query{prefix: prefix, poll: agent.Poll{Index: 1, Wait: wait}}
+			q.ctx, q.cancel = context.WithCancel(ctx)
+			p.sections[prefix] = q
+		}
+		if q.asking {
+			continue
+		}
+		q.asking = all.client.Life.Go(func() {
+			_, _ = q.poll.Ask(q.ctx, all.client, func(o *api.QueryOptions) (*api.QueryMeta, error) {
+				_, meta, err := all.client.KV().Keys(q.prefix, "/", o)
+				return meta, err
+			})
+			select {
+			case p.changed <- q:
+			case <-q.ctx.Done():
+			}
 		})
-		changed <- struct{}{}
-	})
-	return changed
+	}
 }

@@ -32,8 +32,8 @@ func TestSharedWatchesInAnOutage(t *testing.T) {
 		all.mu.Lock()
 		for _, key := range []string{"p/a", "p/b", "p/c"} {
 			all.byKey[key] = &watch{Watcher: all, key: key, dir: "p/", known: true, index: 1, users: map[*user]struct{}{{}: {}}}
+			all.byKey[key].share()
 		}
-		all.share()
 		all.mu.Unlock()
 		time.Sleep(time.Minute)
 		require.Less(t, dials.Load(), int64(180))

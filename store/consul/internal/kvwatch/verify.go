@@ -133,7 +133,7 @@ func getOrEmpty(key string) *api.KVTxnOp { return &api.KVTxnOp{Verb: api.KVGetOr
 // note takes note of what was read. If another state was noted meanwhile, that might be older.
 func (s seen) note(read agent.Read, sent time.Time) {
 	if !s.accept(s.version, read, sent, nil) {
-		s.wakeShared()
+		s.suspect([]*watch{s.watch})
 	}
 }
 

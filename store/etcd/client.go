@@ -91,6 +91,9 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 	var member peer.Peer
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
+	if method == pb.Auth_Authenticate_FullMethodName {
+		d.authenticated(err)
+	}
 	if err != nil && context.Cause(ctx) == errLate {
 		d.disconnect(&member, sent)
 	}
@@ -107,6 +110,29 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 		d.troubled(errors.New(status.Convert(err).Message()))
 	}
 	return err
+}
+
+// authenticated notes how a request for a token went.
+func (d *driver) authenticated(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil:
+		d.refusedSince = time.Time{}
+	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed) && d.refusedSince.IsZero():
+		d.refusedSince = time.Now()
+	}
+}
+
+// mayPass returns an error that says so of a refused password, for a TTL: while a password changes, the store might have
+// another one than the cluster, and that costs no ballot.
+func (d *driver) mayPass(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !errors.Is(err, rpctypes.ErrAuthFailed) || time.Since(d.refusedSince) >= d.config.TTL {
+		return err
+	}
+	return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 }
 
 func (d *driver) untroubled() bool {
@@ -198,7 +224,7 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	case ctx.Err() != nil:
 		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, d.unreached(ctx))
 	}
-	return none, d.because(explain(err))
+	return none, d.because(d.mayPass(explain(err)))
 }
 
 // because returns the reason why there is no answer, if the reason is known, and otherwise the error. An error of the

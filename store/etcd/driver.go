@@ -27,15 +27,16 @@ type driver struct {
 	endpoints int // constant: how many there are
 	watches   watches
 
-	mu          sync.Mutex
-	changed     chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
-	client      *clientv3.Client // set once: read without mu after connect has set it
-	refused     error            // why there is no client: its user is denied, or there is no password
-	trouble     error            // why there is no answer, if that is known
-	worked      bool             // the cluster has answered
-	revisions   revisions
-	connections map[string]*connection // the last one dialled, by endpoint
-	nextDial    time.Time              // when the next turn to dial is: see awaitDial
+	mu           sync.Mutex
+	changed      chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
+	client       *clientv3.Client // set once: read without mu after connect has set it
+	refused      error            // why there is no client: its user is denied, or there is no password
+	refusedSince time.Time        // since when passwords have been refused; zero once one was accepted
+	trouble      error            // why there is no answer, if that is known
+	worked       bool             // the cluster has answered
+	revisions    revisions
+	connections  map[string]*connection // the last one dialled, by endpoint
+	nextDial     time.Time              // when the next turn to dial is: see awaitDial
 }
 
 // begin begins to connect and to watch.

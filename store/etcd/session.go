@@ -41,6 +41,9 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		sent = store.Now()
 		return pb.NewLeaseClient(client.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(d.config.TTL / time.Second)})
 	})
+	if errors.Is(err, store.ErrDenied) {
+		err = engine.FailFast(err)
+	}
 	if err != nil {
 		return nil, engine.Proof{}, err
 	}

@@ -50,7 +50,6 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engine = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
-		DenialTimeout: d.config.TTL, // a password that changes might be refused for a while
 		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed, Lifeline: d.lifeline,
 		RaiseTokens: "restore the snapshot with etcdutl snapshot restore --bump-revision=N --mark-compacted",
 	})

@@ -46,7 +46,7 @@ func (d *driver) stream() error {
 		return err
 	}
 	err = d.streamOf(client)
-	if explained := explain(err); store.Refused(explained) {
+	if explained := d.mayPass(explain(err)); store.Refused(explained) {
 		return explained
 	}
 	return err

@@ -104,13 +104,22 @@ func (d *driver) unreached(ctx context.Context) error {
 // mostWait is how long a call waits for a connection. Then the call reports what is in the way, and the engine calls again.
 const mostWait = time.Second
 
+// denial returns why the ensemble refuses the store, or nil. While there is a session, a refused identity might pass: the
+// next password might do. The caller holds mu.
+func (d *driver) denial() error {
+	if d.refused == nil && d.denied != nil && d.current != nil && d.current.opened {
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, d.denied))
+	}
+	return cmp.Or(d.refused, d.denied)
+}
+
 // up returns the connection for requests, and waits for a connection if there is none.
 func (d *driver) up(ctx context.Context) (l *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
 	err = d.until(ctx, func() (bool, error) {
 		l = d.link
-		return l.works(), cmp.Or(d.refused, d.denied)
+		return l.works(), d.denial()
 	})
 	return l, err
 }
@@ -127,7 +136,7 @@ func (d *driver) Open(ctx context.Context) (s engine.Session, proof engine.Proof
 		l := d.link
 		kept = d.current != nil && d.current.opened && !d.current.ending
 		if !l.works() || l.session != d.current || l.session.opened {
-			return false, cmp.Or(d.refused, d.denied)
+			return false, d.denial()
 		}
 		l.session.opened = true
 		s, proof = l.session, l.session.proof

@@ -48,7 +48,6 @@ func Open(config Config) (*Store, error) {
 		Name:          d.lifecycle.Name,
 		TTL:           d.config.TTL,
 		Pace:          d.config.TTL / 6,
-		DenialTimeout: d.config.TTL, // a password that changes might be refused for a while
 		RemovedReason: "its node was deleted",
 		RaiseTokens:   "restart the leader of the ensemble, since each election of a leader raises zxids by 4294967296; write to a single server",
 		Logger:        d.config.Logger,

@@ -183,7 +183,8 @@ func (l *link) identify() <-chan result[struct{}] {
 }
 
 // takeIdentity notes the answer to identify. After a denial the server closes the connection, and the next one has the password
-// of that moment. Any other error is that of the connection.
+// of that moment. The handshake of each has prolonged the session, so after a TTL of denials the session is given up: its
+// ballots would block others for good. Any other error is that of the connection.
 func (k *keeper) takeIdentity(err error) error {
 	d := k.driver
 	k.identity = nil
@@ -192,7 +193,15 @@ func (k *keeper) takeIdentity(err error) error {
 		err = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
 	}
 	if err == nil || denied {
-		d.set(func() { d.denied = err })
+		d.set(func() {
+			if d.denied = err; err == nil {
+				k.session.denied = time.Time{}
+			} else if k.session.denied.IsZero() {
+				k.session.denied = time.Now()
+			} else if d.current == k.session && time.Since(k.session.denied) > d.config.TTL {
+				d.lose(err)
+			}
+		})
 	} else if k.wire.why() != nil { // which says more
 		return nil
 	}

@@ -64,6 +64,13 @@ func (i *identities) reconnect() {
 	time.Sleep(time.Second)
 }
 
+// dials returns how many connections there have been.
+func (i *identities) dials() int {
+	i.server.mu.Lock()
+	defer i.server.mu.Unlock()
+	return len(i.server.dials)
+}
+
 // kept reports whether the session has been confirmed within the last half second.
 func (i *identities) kept(t *testing.T, s *session) {
 	t.Helper()
@@ -85,9 +92,11 @@ func TestNoPasswordCostsNoSession(t *testing.T) {
 		_, err := i.driver.up(t.Context())
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorContains(t, err, "the vault is sealed")
-		require.Len(t, i.server.dials, 2, "the connection was given up")
+		require.Equal(t, 2, i.dials(), "the connection was given up")
 		i.set("second", "second", nil)
 		require.Same(t, s, i.server.session(t, i.driver))
+		i.mu.Lock()
+		defer i.mu.Unlock()
 		require.Equal(t, []string{"ann:first", "ann:second"}, i.seen)
 	})
 }
@@ -106,6 +115,36 @@ func TestRefusedIdentityIsTriedAgain(t *testing.T) {
 		time.Sleep(scriptedTTL / 3)
 		i.kept(t, s)
 		require.Same(t, s, i.server.session(t, i.driver))
-		require.Less(t, len(i.server.dials), 8)
+		require.Less(t, i.dials(), 12)
+	})
+}
+
+// An identity that is refused for a TTL costs the session, which each handshake has prolonged. The store goes on, with few
+// connections, and works again as soon as the identity is accepted.
+func TestIdentityIsRefusedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIdentities(t)
+		s := i.server.session(t, i.driver)
+		i.set("second", "first", nil)
+		i.reconnect()
+		time.Sleep(scriptedTTL / 2)
+		select {
+		case <-s.lost:
+			require.Fail(t, "the session is lost")
+		default:
+		}
+		dials := i.dials()
+		time.Sleep(scriptedTTL)
+		<-s.lost
+		i.driver.mu.Lock()
+		require.ErrorIs(t, s.left, store.ErrDenied)
+		i.driver.mu.Unlock()
+		time.Sleep(8 * scriptedTTL)
+		require.LessOrEqual(t, i.dials()-dials, 6*9+1)
+		_, err := i.driver.up(t.Context())
+		require.ErrorIs(t, err, store.ErrDenied)
+		i.set("second", "second", nil)
+		time.Sleep(scriptedTTL / 3)
+		require.NotEqual(t, s.id, i.server.session(t, i.driver).id)
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 )
 
 // The time from one dial to the next, once each server has failed. The time doubles, so an outage makes at most four
-// connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
+// connections a second. A server that has answered the handshake is dialled once in TTL/6 at least, and not as often: the
+// library's client takes 3 MB (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
 const (
 	leastPause = 50 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
@@ -33,17 +33,20 @@ func (d *driver) run() {
 	rand.Shuffle(len(servers), func(i, k int) { servers[i], servers[k] = servers[k], servers[i] })
 	var before *link // the last connection whose watches are not over
 	failed := 0      // how many connections have failed since one worked
+	most := mostPause
 	var dialled time.Time
 	for i := 0; d.lifecycle.Background.Err() == nil && !d.isRefused(); i++ {
 		if again := failed - len(servers); again >= 0 {
-			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), mostPause)-time.Since(dialled))
+			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), most)-time.Since(dialled))
 		}
 		dialled = time.Now()
 		address := servers[i%len(servers)]
 		l, err := d.connect(address, failed < len(servers))
 		failed++
+		most = mostPause
 		if err == nil {
 			connected := time.Now()
+			most = max(mostPause, d.config.TTL/6)
 			l.watches.number = uint64(i) + 1
 			err = l.serve(before)
 			if d.leave(l) {
@@ -55,9 +58,6 @@ func (d *driver) run() {
 		}
 		if errors.Is(err, errExpired) {
 			failed = 0
-		}
-		if errors.Is(err, store.ErrDenied) { // the password might yet change
-			adapter.PauseFor(d.lifecycle.Background, d.config.TTL/6)
 		}
 		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
 	}

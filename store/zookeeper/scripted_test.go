@@ -101,6 +101,7 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 	}
 	time.Sleep(s.trip)
 	if _, err := conn.Write(connectReply(id, s.ttl)); err != nil || s.hangs {
+		time.Sleep(s.trip) // until the answer has been taken
 		return
 	}
 	answering := make(chan func(), 100)
@@ -220,5 +221,6 @@ func (s *scriptedServer) session(t *testing.T, d *driver) *session {
 			return l.session
 		}
 		require.NotErrorIs(t, err, t.Context().Err())
+		time.Sleep(time.Millisecond) // a denial comes at once
 	}
 }

@@ -23,6 +23,7 @@ type session struct {
 
 	left    error              // guarded by the driver's mu, as are all to ending: why it was given up; nil if it is known to be over
 	asked   time.Time          // since when handshakes have had no answer
+	denied  time.Time          // since when the identity is refused; zero while it is not
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it

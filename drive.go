@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
+
+	"github.com/go-leadership/leadership/internal/teller"
 )
 
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
@@ -19,9 +20,6 @@ type drive struct {
 	tasks    sync.WaitGroup     // what it has started; one of them, or the call, starts the next
 	before   uint64             // how much had been told when it began
 }
-
-// untoldWait is how long Run waits at its end for log handlers and hooks.
-const untoldWait = time.Second
 
 // enter begins a drive, unless there is one or Stop was called.
 func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
@@ -82,12 +80,7 @@ func (d *drive) wait() {
 	if d.c.told.Added() == d.before { // a hook might have called Run, which would wait for the hook
 		return
 	}
-	late := time.NewTimer(untoldWait)
-	defer late.Stop()
-	select {
-	case <-d.c.told.Idle():
-	case <-late.C:
-	}
+	teller.Wait(d.c.told)
 }
 
 // leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.

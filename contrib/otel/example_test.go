@@ -35,11 +35,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	reporter.Candidate(c)
-	defer c.Stop()
 	term, err := c.Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
+	if err := term.Withdraw(ctx); err != nil {
+		log.Fatal(err)
+	}
+	c.Stop()
+	<-c.Done() // all hooks have been called
 
 	var report metricdata.ResourceMetrics
 	if err := reader.Collect(ctx, &report); err != nil {
@@ -49,9 +53,6 @@ func Example() {
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "leadership.term.count" {
 			fmt.Println(m.Name, m.Unit, sum.DataPoints[0].Value)
 		}
-	}
-	if err := term.Withdraw(ctx); err != nil {
-		log.Fatal(err)
 	}
 	// Output: leadership.term.count {term} 1
 }

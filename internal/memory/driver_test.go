@@ -69,6 +69,8 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Logf(string, ...any) {}
 
+func (r *recorder) Skipf(string, ...any) {}
+
 func (r *recorder) Errorf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,6 +112,9 @@ func TestFlawedDrivers(t *testing.T) {
 		"says what was first":                            "first-is-the-head",
 		"says what is last":                              "first-is-the-head",
 		"says no nonce of the first":                     "first-is-the-head",
+		"clears nothing":                                 "clear-takes-one-election",
+		"clears what is below":                           "clear-takes-one-election",
+		"lists no elections":                             "elections-are-listed",
 		"forgets the watches of a broken connection":     "broken-connection-is-told",
 		"does not count its connections":                 "connections-are-counted",
 		"expires what was renewed":                       "marks-of-sessions",

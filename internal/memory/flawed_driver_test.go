@@ -358,6 +358,23 @@ func (f *flawed) First(ctx context.Context, election string) (engine.State, erro
 	return state, err
 }
 
+func (f *flawed) Clear(ctx context.Context, election string) error {
+	switch f.flaw {
+	case "clears nothing":
+		return nil
+	case "clears what is below":
+		f.service.Clear(election + "/below")
+	}
+	return f.driver.Clear(ctx, election)
+}
+
+func (f *flawed) Elections(ctx context.Context) ([]string, error) {
+	if f.flaw == "lists no elections" {
+		return nil, nil
+	}
+	return f.driver.Elections(ctx)
+}
+
 // driverOf returns the driver below a flawed one.
 func driverOf(d engine.Driver) *driver {
 	switch d := d.(type) {

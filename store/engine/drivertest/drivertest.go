@@ -41,6 +41,7 @@ type TB interface {
 	Helper()
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
+	Skipf(format string, args ...any) // called by Check alone, in the goroutine that has called it
 }
 
 // Case checks one invariant.
@@ -76,6 +77,7 @@ func Run(t *testing.T, h Harness) {
 
 // Check runs the case. It takes a few TTL, and no longer than 30 of them and two minutes. If it fails after a session could
 // not be renewed for a TTL, its output says so: then the machine or the service is too slow for the TTL.
+// A case that does not apply, or has found nothing to check, is skipped with the reason.
 func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*h.TTL+2*time.Minute)
@@ -90,7 +92,10 @@ func (c Case) Check(t TB, h Harness) {
 		c.check(e)
 	}()
 	<-done
-	if e.failed {
+	switch {
+	case e.failed:
 		t.Errorf("%s: %s", c.Name, c.Invariant)
+	case e.skipped != "":
+		t.Skipf("NOT TESTED: %s", e.skipped)
 	}
 }

@@ -52,12 +52,15 @@ func (s lazySession) Keep(ctx context.Context, renewed func(engine.Proof)) error
 
 type recorder struct {
 	testing.TB
-	failed, logged []string
+	failed, logged, skipped []string
 }
 
 func (r *recorder) Helper() {}
 func (r *recorder) Logf(format string, args ...any) {
 	r.logged = append(r.logged, fmt.Sprintf(format, args...))
+}
+func (r *recorder) Skipf(format string, args ...any) {
+	r.skipped = append(r.skipped, fmt.Sprintf(format, args...))
 }
 func (r *recorder) Errorf(format string, args ...any) {
 	r.failed = append(r.failed, fmt.Sprintf(format, args...))
@@ -96,6 +99,15 @@ func TestCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A case that has checked nothing is skipped with the reason.
+func TestSkip(t *testing.T) {
+	r := &recorder{}
+	c := Case{check: func(e *env) { e.skip("there is nothing"); e.check(false, "it goes on") }}
+	c.Check(r, Harness{TTL: ttl})
+	require.Equal(t, []string{"NOT TESTED: there is nothing"}, r.skipped)
+	require.Empty(t, r.failed)
 }
 
 // Once a session is over that was not renewed in time, nothing is waited for.

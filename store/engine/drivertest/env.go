@@ -25,8 +25,9 @@ type env struct {
 	meter *stall.Meter // of the whole case
 
 	// Only the case's goroutine uses these.
-	failed bool
-	leases []*lease // of the sessions that the case has not ended
+	failed  bool
+	skipped string   // why the case has checked nothing
+	leases  []*lease // of the sessions that the case has not ended
 
 	mu      sync.Mutex
 	closers []func() // guarded by mu
@@ -68,6 +69,12 @@ func (e *env) check(ok bool, format string, args ...any) {
 	runtime.Goexit()
 }
 
+// skip ends a case that has checked nothing.
+func (e *env) skip(why string) {
+	e.skipped = why
+	runtime.Goexit()
+}
+
 func (e *env) ok(err error, what string) {
 	e.Helper()
 	e.check(err == nil, "%s: %v", what, err)
@@ -94,13 +101,19 @@ func (e *env) enter(s engine.Session) engine.Entry {
 }
 
 // enterAs makes the entry of a nonce.
-func (e *env) enterAs(s engine.Session, n engine.Nonce) (entry engine.Entry) {
+func (e *env) enterAs(s engine.Session, n engine.Nonce) engine.Entry {
+	e.Helper()
+	return e.enterIn(s, e.election, n)
+}
+
+// enterIn makes the entry of a nonce in another election.
+func (e *env) enterIn(s engine.Session, election string, n engine.Nonce) (entry engine.Entry) {
 	e.Helper()
 	e.finally("enter", func() (err error) {
-		entry, err = s.Enter(e.ctx, e.election, n, "value")
+		entry, err = s.Enter(e.ctx, election, n, "value")
 		return err
 	})
-	entry.Election = e.election
+	entry.Election = election
 	return entry
 }
 

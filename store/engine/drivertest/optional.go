@@ -2,13 +2,14 @@ package drivertest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// optional checks what a driver may do besides. A case says so if the driver does not do it.
+// optional checks what a driver may do besides. A case is skipped if the driver does not do it.
 var optional = []Case{
 	{
 		Name:      "mark-is-told",
@@ -19,8 +20,7 @@ var optional = []Case{
 			n, _ := e.entry(b, entry.Key)
 			request := func() error { return b.RequestResignation(e.ctx, e.election, entry.Token) }
 			if errors.Is(request(), errors.ErrUnsupported) {
-				e.Logf("the driver can mark no entry")
-				return
+				e.skip("the driver can mark no entry")
 			}
 			e.finally("request", request)
 			e.until("the mark is told", func() bool {
@@ -47,6 +47,26 @@ var optional = []Case{
 		},
 	},
 	{
+		Name:      "elections-are-listed",
+		Invariant: "Elections lists each election that has entries, and also one below another",
+		check: func(e *env) {
+			a, b := e.process(), e.driver()
+			lister, ok := b.(engine.Lister)
+			if !ok {
+				e.skip("the driver is no engine.Lister")
+			}
+			e.enter(a)
+			below := e.election + "/below"
+			e.enterIn(a, below, e.nonce())
+			var names []string
+			e.finally("list the elections", func() (err error) {
+				names, err = lister.Elections(e.ctx)
+				return err
+			})
+			e.check(slices.Contains(names, e.election) && slices.Contains(names, below), "the elections are %q", names)
+		},
+	},
+	{
 		Name: "marks-of-sessions",
 		Invariant: "a session has another mark after each renewal, and never an old one again; Expire ends it only while it has " +
 			"the mark, with all its entries, and Peer says ErrOver from then on; what Prove notes is shown with the same mark alone, the longest",
@@ -54,8 +74,7 @@ var optional = []Case{
 			a, b, c := e.process(), e.driver(), e.driver()
 			peers, ok := c.(engine.Peers)
 			if !ok {
-				e.Logf("the driver is no engine.Peers")
-				return
+				e.skip("the driver is no engine.Peers")
 			}
 			peer := func(s engine.Session) string {
 				p, err := peers.Peer(e.ctx, s.ID())

@@ -130,11 +130,11 @@ var watches = []Case{
 			"all earlier ends of entries behind it",
 		check: func(e *env) {
 			a, b, c := e.process(), e.process(), e.driver()
+			checked := 0
 			for range changes {
 				first, second := e.enter(a), e.enter(b)
-				var order []string
 				told := make(chan string, 100) // more than is told: tell does not block
-				watch := func(entry engine.Entry, name string) uint64 {
+				watch := func(entry engine.Entry, name string) (*news, uint64) {
 					n, w := e.entry(c, entry.Key)
 					n.mu.Lock()
 					n.log = func(one engine.News) {
@@ -143,19 +143,23 @@ var watches = []Case{
 						}
 					}
 					n.mu.Unlock()
-					return w.Stream
+					return n, w.Stream
 				}
-				one, two := watch(first, "first"), watch(second, "second")
+				n, one := watch(first, "first")
+				_, two := watch(second, "second")
 				e.remove(b, second)
 				e.remove(a, first)
 				if one == 0 || one != two {
 					continue
 				}
-				time.Sleep(e.h.TTL / 50)
-				for len(told) > 0 {
-					order = append(order, <-told)
+				e.until("the end of an entry is told, or that of the first's watch", func() bool { return len(told) > 0 || n.stale() })
+				if len(told) > 0 {
+					checked++
+					e.check(<-told == "second", "the end of the first entry was told before the earlier one of the second")
 				}
-				e.check(len(order) == 0 || order[0] == "second", "the end of the first entry was told before the earlier one of the second")
+			}
+			if checked == 0 {
+				e.skip("no two watches were of one stream, or none told an end")
 			}
 		},
 	},
@@ -238,7 +242,7 @@ var watches = []Case{
 				look("when the first in line has gone")
 			}
 			if marks.Load() == 0 {
-				e.Logf("the driver does not tell State.First")
+				e.skip("the driver does not tell State.First")
 			}
 		},
 	},

@@ -19,6 +19,7 @@ import (
 type watch struct {
 	token    int64  // of the entry; 0: the leader is watched
 	election string // guarded by mu: of an entry it is known after the first read
+	nonce    string // of the entry, once that is known
 	tell     engine.Tell
 	set      chan error    // has room for one: how the first read went
 	told     *engine.State // the last
@@ -281,8 +282,14 @@ func (d *driver) show(b *batch, rows []lookRow, sent time.Time) {
 			p.watched = true
 		}
 	}
+	gone := map[*watch]bool{}
 	for _, w := range b.list {
-		if r := entries[w.token]; r != nil && w.election == "" {
+		r := entries[w.token]
+		if r != nil && d.isAnother(w, r) {
+			gone[w] = true
+			continue
+		}
+		if r != nil && w.election == "" {
 			if _, there := d.watches.list[""][w]; there {
 				d.watches.drop(w)
 				w.election = r.Election
@@ -293,12 +300,27 @@ func (d *driver) show(b *batch, rows []lookRow, sent time.Time) {
 	d.mu.Unlock()
 	slices.SortFunc(b.list, func(v, w *watch) int { return cmp.Compare(w.token, v.token) })
 	for _, w := range b.list {
-		if w.token != 0 {
+		switch {
+		case gone[w]:
+			w.showEntry(nil)
+		case w.token != 0:
 			w.showEntry(entries[w.token])
-		} else {
+		default:
 			w.showLeader(leaders[w.election], sent)
 		}
 	}
+}
+
+// isAnother reports whether an entry only has the token of the one that is watched. An older copy of the data might have
+// come back, and have given the token out again. The caller holds the driver's mu.
+func (d *driver) isAnother(w *watch, r *lookRow) bool {
+	if w.nonce == "" {
+		w.nonce = r.Nonce
+		if own, ok := d.unwatched[w.token]; ok {
+			w.nonce = own.nonce
+		}
+	}
+	return w.nonce != r.Nonce
 }
 
 // showEntry tells what was read of an entry, if it is new. r is nil if the entry has gone.

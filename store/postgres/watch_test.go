@@ -198,3 +198,39 @@ func TestShow(t *testing.T) {
 		require.True(t, d.marks["elsewhere"].watched, "only a part of what is watched was read")
 	})
 }
+
+// An older copy of the data has come back, and has given a token out again. The entry of before has gone, whether or not
+// its watch has told it, and the new one stands.
+func TestTokenIsGivenOutAgain(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		entry := func(nonce string) func([]string) []any {
+			return one(int64(5), "x", "session of "+nonce, nonce, false, nil, nil, int64(7), int64(60_000))
+		}
+		f.answer["look"] = entry("n1")
+		var before, after, own news
+		_, err := d.WatchEntry(t.Context(), "5", before.tell)
+		require.NoError(t, err)
+		require.Equal(t, "n1", before[0].State.Nonce)
+		f.set(func() { f.answer["look"] = entry("n2") })
+		f.drop()
+		_, err = d.WatchEntry(t.Context(), "5", after.tell)
+		for err != nil { // the connection was lost
+			_, err = d.WatchEntry(t.Context(), "5", after.tell)
+		}
+		require.NoError(t, d.Confirm(t.Context()))
+		require.Len(t, before, 2)
+		require.Zero(t, *before[1].State)
+		require.Len(t, after, 1)
+		require.Equal(t, "n2", after[0].State.Nonce)
+
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.answer["enter"] = one("stands", int64(5), nil, nil, nil, nil, nil) })
+		_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n3"}, "own")
+		require.NoError(t, err)
+		_, err = d.WatchEntry(t.Context(), "5", own.tell)
+		require.NoError(t, err)
+		require.Zero(t, *own[0].State, "it was lost before its watch was set")
+		require.Len(t, after, 1)
+	})
+}

@@ -130,7 +130,7 @@ var leaderFlaws = []Flaw{
 			soon, cancel := context.WithTimeout(ctx, s.ttl/1000)
 			defer cancel()
 			known, err := s.Store.Observe(soon, election, prev)
-			if err != nil && ctx.Err() == nil {
+			if soon.Err() != nil && ctx.Err() == nil { // any other error comes at once, again and again
 				return *prev, nil
 			}
 			return known, err

@@ -27,6 +27,12 @@ func (l layout) dir(election string) string {
 	return l.root + "/" + strings.ReplaceAll(election, "/", "__")
 }
 
+// electionOf returns the name of the election whose node has that name. No name has "__", nor a part that begins with "_".
+func electionOf(node string) string { return separators.Replace(node) }
+
+// separators: where three "_" follow one another, the first one ends a part.
+var separators = strings.NewReplacer("___", "_/", "__", "/")
+
 func (l layout) ackPath(election string) string { return l.dir(election) + "/" + l.ack }
 
 // ballotStem returns the path with which a ballot is created; ZooKeeper appends the number. The nonce finds the ballot

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"testing"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -226,4 +228,25 @@ func TestNameMeansTheSameToTheGem(t *testing.T) {
 	require.True(t, slices.Contains([]byte("_-"), name[len(name)-11]), "a digit before the number would become part of it")
 	require.Equal(t, "/_zkelection/database__primary", gemLayout.dir("database/primary"))
 	require.Equal(t, "/_zkelection/database__primary/leader_ack", gemLayout.ackPath("database/primary"))
+}
+
+// Each name of an election is read from its node again, and no two names have one node.
+func TestElectionsAreNamedAfterTheirNodes(t *testing.T) {
+	list, names, nodes := []string{""}, 0, map[string]string{}
+	for len(list) > 0 {
+		name := list[0]
+		list = list[1:]
+		if len(name) < 7 {
+			list = append(list, name+"a", name+"_", name+"/")
+		}
+		if store.CheckElection(name) != nil {
+			continue
+		}
+		node := path.Base(layout{}.dir(name))
+		require.Equal(t, name, electionOf(node))
+		require.Empty(t, nodes[node])
+		nodes[node], names = name, names+1
+	}
+	require.Greater(t, names, 100)
+	require.Equal(t, "a_/b", electionOf("a___b"))
 }

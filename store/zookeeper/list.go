@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -20,7 +19,7 @@ func (d *driver) Elections(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	for i, name := range names {
-		names[i] = strings.ReplaceAll(name, "__", "/")
+		names[i] = electionOf(name)
 	}
 	return names, err
 }

@@ -12,6 +12,13 @@
 // any isolation level and whatever the clocks say. A comparison without the lock does not promise that, not even in a
 // serializable transaction.
 //
+//	fences, err := fence.New(db, fence.PostgreSQL, nil)
+//	if err != nil {
+//		return err
+//	}
+//	if err := fences.Create(ctx); err != nil { // once, or with the program's other tables: without the table no leader gets far
+//		return err
+//	}
 //	lead := func(ctx context.Context, term *leadership.Term) error {
 //		w, err := fences.Writer(ctx, "database/primary", term) // raises
 //		if err != nil {
@@ -31,6 +38,8 @@
 //     docs/sql-fence.md names the settings.
 //   - The row and what the leader writes are in the same database: in SQLite in the same file, and in a cluster that accepts
 //     writes on several nodes, written through the same node, since such clusters do not share row locks.
+//   - SQLite: give each connection a busy_timeout, and let transactions begin with BEGIN IMMEDIATE. Otherwise SQLITE_BUSY
+//     comes at once. docs/sql-fence.md has the data source name.
 //   - MySQL and MariaDB: the tables that the leader writes need an engine with transactions, such as InnoDB.
 //   - A failover of the database to a replica that lacks the last transactions might lose a raise.
 package fence

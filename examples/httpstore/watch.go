@@ -39,6 +39,7 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 		if w, ok := d.begin(key, tell, a, sent); ok {
 			return w, nil
 		}
+		pause(ctx, d.TTL/100) // the server that answers is behind
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpstore
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -60,4 +61,25 @@ func TestAnswerIsOlderThanAnotherWatchTold(t *testing.T) {
 	require.Len(t, told, 1)
 	require.Zero(t, told[0].State.Leader)
 	require.EqualValues(t, 2, reads.Load())
+}
+
+// A server that stays behind what another watch has told is not asked again and again without a pause.
+func TestServerThatStaysBehind(t *testing.T) {
+	var reads atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads.Add(1)
+		w.Header().Set(server.Header, "1")
+		_ = json.NewEncoder(w).Encode(server.Answer{Index: 4, States: map[int]server.Answer{0: {}}})
+	}))
+	defer srv.Close()
+	d, err := newDriver(Config{Address: srv.Listener.Addr().String(), TTL: 2 * time.Second})
+	require.NoError(t, err)
+	defer d.Close()
+	d.watches[&watch{key: server.LeaderKey(d.name("x")), index: 6}] = struct{}{}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = d.WatchLeader(ctx, "x", func(engine.News) { t.Error("something is told") })
+	require.Error(t, err)
+	require.LessOrEqual(t, reads.Load(), 1+int64(time.Since(began)/(20*time.Millisecond)))
 }

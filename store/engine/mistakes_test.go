@@ -6,9 +6,9 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of what the engine tells a lifeline, and of what it does about a removal that is refused, each with
-// the test that must fail then. TestMutants makes them, if the package is built with the tag mutants. Package mutate, in
-// tools, changes the rest of the engine.
+// mistakes are changes of what the engine tells a lifeline, of what it does about a removal that is refused, and of what
+// it proves of sessions, each with the test that must fail then. TestMutants makes them, if the package is built with the
+// tag mutants. Package mutate, in tools, changes the rest of the engine.
 var mistakes = []mutants.Mutant{
 	{"a session whose end has failed is not dropped", "session.go",
 		"defer s.handBack()", "defer func() {\n\t\tif _, left := s.state(); left == nil {\n\t\t\ts.handBack()\n\t\t}\n\t}()",
@@ -28,6 +28,11 @@ var mistakes = []mutants.Mutant{
 		"if refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
 	{"orphans that can't be removed take all slots", "refused.go",
 		"tooMany := s.stuck > mostRefused", "tooMany := false", "TestRefusedVoidCostsNoTerm"},
+	{"a renewed mark counts on", "silence.go", "!s.told || mark != s.mark", "!s.told", "TestProvenSilenceAddsUp"},
+	{"what peers have proved does not count", "silence.go", "if due.Before(s.due) {", "if false {", "TestSilence$"},
+	{"more is proved than was seen", "silence.go", "left = s.Left(now)", "left = s.Left(now) / 2", "TestProvenSilenceAddsUp"},
+	{"nothing is proved", "peers.go", "d.prove(p)", "_ = 0", "TestProofs"},
+	{"a proof without an answer holds up the end", "peers.go", "context.WithTimeout(d.ctx, left)", "context.WithTimeout(d.ctx, 2*p.TTL)", "TestProofs"},
 	{"a lifeline gives no file for the session", "optional.go",
 		"return line.File()", "return nil, nil", "TestLifelineGivesTheSessionFile"},
 }

@@ -26,6 +26,7 @@ type greeting struct {
 	noSchema bool   // there is no schema yet
 	warning  string // of the server since the request began
 	name     string // of the connection; random
+	looked   bool   // the first look was answered
 }
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }

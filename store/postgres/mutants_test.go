@@ -102,6 +102,7 @@ var mistakes = []mutants.Mutant{
 	{"a denied connection beside one that works", "pool.go", "if p.open+p.silent[d.requests]+p.silent[d.renewals] > 0 {", "if false {", "TestDeniedExtraConnection"},
 	{"a refused connection ends the session", "session.go", "case err != nil && sent.Time().IsZero():", "case false:", "TestDeniedConnection"},
 	{"an entry with the token of one that was lost stands for it", "watch.go", "if r != nil && d.isAnother(w, r) {", "if false && d.isAnother(w, r) {", "TestTokenIsGivenOutAgain"},
+	{"the first look has as long as the others", "watch.go", "if !greeting.looked {", "if false {", "TestFirstLookIsAwaited"},
 	{"a silent link is found late", "link.go", "d.patience = d.config.patience()", "d.patience = d.config.limit()", "TestLinkIsProbed"},
 	{"sessions that were not opened add up", "session.go", "cmp.Or(d.opening, rand.Text())", `cmp.Or("", rand.Text())`, "TestOpenAgain"},
 	{"a mark has to stand for less", "marks.go", "p.silence.Left(now) == 0 &&", "p.silence.Left(now) <= 1 &&", "TestExpireOnce"},

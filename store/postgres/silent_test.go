@@ -152,3 +152,22 @@ func TestDeniedConnection(t *testing.T) {
 		stop()
 	})
 }
+
+// The first look on a connection takes longer than the others may: it is awaited. A look that is silent later is not.
+func TestFirstLookIsAwaited(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.hangs["look"] = true
+		answered := make(chan error)
+		go func() { answered <- d.Confirm(t.Context()) }()
+		time.Sleep(10 * time.Second)
+		f.release()
+		require.NoError(t, <-answered)
+		require.Zero(t, d.losses.Load())
+		require.NoError(t, d.Confirm(t.Context()))
+		f.set(func() { f.hangs["look"] = true })
+		began := time.Now()
+		require.Error(t, d.Confirm(t.Context()))
+		require.Equal(t, 4*time.Second, time.Since(began))
+		f.release()
+	})
+}

@@ -206,8 +206,13 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	// The client library makes the name of a prepared statement of the text. Behind a pooler another process might have
 	// prepared one on the same connection of the server. So the text has the connection's name.
 	sql := d.call("look($1, $2, $3) -- ") + greetingOf(conn.PgConn()).name
+	limit, greeting := d.patience, greetingOf(conn.PgConn())
+	if !greeting.looked { // it takes two round trips, and reads everything
+		limit = d.config.limit()
+	}
 	sent := time.Now()
-	rows, err := send[lookRow](d, conn, d.patience, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	rows, err := send[lookRow](d, conn, limit, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	greeting.looked = true
 	d.listens(conn, sent)
 	noSchema := err == errNoSchema
 	if noSchema {

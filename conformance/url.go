@@ -47,6 +47,7 @@ func URL(rawURL, place string) (Harness, error) {
 			if err != nil {
 				return nil, err
 			}
+			u.Logger = silent.Logger
 			if ofFile {
 				return files.Open(ctx, func(ctx context.Context) (store.Store, error) { return store.OpenURL(ctx, u) })
 			}

@@ -49,7 +49,7 @@ type Options struct {
 	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. An outage that
 	// lasts for a second after a request has failed is one line at Warn, with the cause, and one at Info when a request
 	// is answered again, with the duration. The handler is called in a goroutine of its own, line by line: if it hangs, only
-	// Close waits for it, a second at most. A line that it panics for goes to slog.Default. Default: nothing is logged.
+	// Close waits for it, a second at most. A line that it panics for goes to slog.Default. Default: slog.Default.
 	Logger *slog.Logger
 	// Renewed is called for each renewal of the store's session, with the time from the request to the confirmation, for
 	// metrics. All elections of the store share the session. One call comes after the other, in a goroutine of its own; only

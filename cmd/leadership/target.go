@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -108,6 +109,9 @@ type session struct {
 
 // open opens the store. The caller closes it.
 func (f storeFlag) open(ctx context.Context, options store.Options) (store.Store, error) {
+	if options.Logger == nil { // the command says itself what fails
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
 	return store.Open(ctx, f.Store, &options)
 }
 

@@ -1,8 +1,11 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
+	"log"
 	"log/slog"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,4 +44,19 @@ func TestHandlerThatHangs(t *testing.T) {
 		}
 		teller.Flush(logger)
 	})
+}
+
+// Without a logger, what a driver logs is found in the default log.
+func TestDefaultLogger(t *testing.T) {
+	old := slog.Default()
+	defer log.SetOutput(os.Stderr)
+	defer slog.SetDefault(old)
+	var out bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	ttl, grace, logger := 10*time.Second, time.Duration(0), (*slog.Logger)(nil)
+	s := Settings{TTL: &ttl, Grace: &grace, Least: time.Second, Most: time.Hour, Unit: time.Second, Logger: &logger}
+	require.NoError(t, s.Complete())
+	logger.Warn("the service does not answer")
+	teller.Flush(logger)
+	require.Contains(t, out.String(), `level=WARN msg="the service does not answer"`)
 }

@@ -76,7 +76,7 @@ func (s Settings) Read(u *store.URL) error {
 // first setting which can't be used.
 func (s Settings) Complete() error {
 	if *s.Logger == nil {
-		*s.Logger = slog.New(slog.DiscardHandler)
+		*s.Logger = slog.Default()
 	}
 	*s.Logger = teller.Logger(*s.Logger)
 	if err := store.CheckSession(s.TTL, s.Grace, s.Least, s.Most, s.Unit); err != nil || s.Servers == nil {

@@ -69,7 +69,7 @@ func Child() {
 
 // play plays the role until ctx ends.
 func (r role) play(ctx context.Context) error {
-	st, err := store.Open(ctx, r.URL, nil)
+	st, err := store.Open(ctx, r.URL, &store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(ctx, c.URL, nil)
+	st, err := store.Open(ctx, c.URL, &store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

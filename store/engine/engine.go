@@ -104,7 +104,7 @@ type Settings struct {
 	Name   string        // of the store in errors and logs: its URL without credentials
 	TTL    time.Duration // of a session that is not renewed
 	Pace   time.Duration // from one confirmation to the next, and from one turn to the next; TTL/4 at most
-	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits a second for its handler
+	Logger *slog.Logger  // of outages, and of what can't be removed; default: slog.Default. Close waits a second for its handler
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits a second for it
 
@@ -149,7 +149,7 @@ type Engine struct {
 // New returns a store on the driver, which it closes.
 func New(d Driver, s Settings) *Engine {
 	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
+		s.Logger = slog.Default()
 	}
 	e := &Engine{driver: d, settings: s, life: adapter.NewLifecycle("", false, ""), observations: map[string]*observation{}}
 	e.peers, _ = d.(Peers)

@@ -1,8 +1,8 @@
 // Package leadership elects one leader among many processes and tells everyone who it is.
 //
 // A process that wants to lead makes a [Candidate]; one that only wants to know who leads makes a [Follower]. Both use
-// a [store.Store]: a session in ZooKeeper, etcd or Consul, in a directory of one machine, or in memory for tests, chosen
-// by URL. This package knows none of these services.
+// a [store.Store]: a session in ZooKeeper, etcd, Consul or PostgreSQL, in a directory of one machine, or in memory for
+// tests, chosen by URL. This package knows none of these services.
 //
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
@@ -19,8 +19,9 @@
 // # What it promises
 //
 //   - G1 One leader. At no instant do two candidates of an election both see themselves as leader, as long as the
-//     machines' clocks run at the same rate to within a few per cent over one TTL and the store ends no session early.
-//     No clock is ever compared with another machine's.
+//     machines' clocks run at the same rate to within a few per cent over one TTL, no virtual machine is paused for
+//     longer than the grace, and the store ends no session early: it loses no renewal that it has confirmed, as an
+//     asynchronous failover may. No clock is ever compared with another machine's.
 //   - G2 Fencing. Every term carries a 64-bit token that strictly grows from term to term of an election, for ever.
 //     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even if G1's
 //     assumptions fail.
@@ -30,8 +31,8 @@
 //   - G4 Order. Candidates lead in the order in which the store received their ballots.
 //   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. They see every change of leader
 //     eventually and might miss intermediate ones: the latest wins.
-//   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
-//     number of candidates.
+//   - G6 No herd. At a change of leader one candidate acts, and the number of requests it costs is bounded, however many
+//     candidates wait.
 //   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
 //     session or connection of theirs is left, if the store can be reached and no log handler or hook hangs. (A one-shot
 //     watch of ZooKeeper's might wait at the server for the next change or the session's end.)

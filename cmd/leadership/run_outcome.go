@@ -44,6 +44,14 @@ func broken(err error) outcome {
 	return outcome{final, exitFailed, err}
 }
 
+// failureCode is the exit code of a command that could not be run.
+func failureCode(err error) int {
+	if errors.Is(err, store.ErrDenied) {
+		return exitDenied
+	}
+	return exitFailed
+}
+
 // ended is the outcome of a turn that has been left before the command was started.
 func ended(cause error) outcome {
 	var sig interrupted

@@ -65,9 +65,9 @@ func TestNoCommandWithoutAcknowledgement(t *testing.T) {
 		code int
 	}{
 		"a signal": {nil, func(w *world) { w.signal(syscall.SIGTERM) }, final, 143},
-		"a loss":   {nil, func(w *world) { w.service.Delete("job", w.token()) }, final, exitNeverLed}, // it stands again, until --wait is over
-		"--wait":   {nil, func(w *world) { w.at(time.Minute) }, final, exitNeverLed},
-		"a denial": {store.ErrDenied, func(*world) {}, failed, exitFailed},
+		"a loss":   {nil, func(w *world) { w.service.Delete("job", w.token()) }, final, exitUnavailable}, // it stands again, until --wait is over
+		"--wait":   {nil, func(w *world) { w.at(time.Minute) }, final, exitUnavailable},
+		"a denial": {store.ErrDenied, func(*world) {}, failed, exitDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {

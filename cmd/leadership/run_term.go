@@ -148,7 +148,7 @@ func notStarted(err error, term *leadership.Term) outcome {
 	case errors.Is(err, guard.ErrLate):
 		return outcome{kind: missed, err: fmt.Errorf("the command was not started: %w", err)}
 	}
-	return outcome{failed, exitFailed, err}
+	return outcome{failed, failureCode(err), err}
 }
 
 // guard lets the command run while the term goes on. It stops the command when the term ends or the takeover has failed.
@@ -226,7 +226,7 @@ func (r *runner) logKill(result guard.Result, stopped time.Time) {
 func verdict(result guard.Result, over, refused error) outcome {
 	switch {
 	case refused != nil:
-		return outcome{failed, exitFailed, fmt.Errorf("the takeover has failed: %w", refused)}
+		return outcome{failed, failureCode(refused), fmt.Errorf("the takeover has failed: %w", refused)}
 	case over != nil:
 		return outcome{lost, exitLost, fmt.Errorf("the command was stopped: %w", over)}
 	case result.Cause == guard.Deadline:

@@ -93,7 +93,7 @@ func (p *patience) because(s leadership.Status, missed error) error {
 	case s.State == leadership.Unfit:
 		cause = fmt.Errorf("the check fails: %w", s.Unfit)
 	case cause == nil:
-		cause = errors.New("its session was not confirmed")
+		cause = errors.New("the store has not confirmed it as the leader")
 	}
 	f := &failure{code: exitUnavailable, err: fmt.Errorf("this process could not lead in election %q on %s within --wait, and no other is known to: %w", p.election, p.address, cause)}
 	switch {

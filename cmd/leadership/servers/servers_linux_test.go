@@ -123,7 +123,11 @@ func (t trial) stands(value string) (stop func()) {
 // tokens returns the tokens of the ballots, the first in line first.
 func (t trial) tokens() (tokens []string) {
 	t.Helper()
-	var list struct{ Ballots []struct{ Token uint64 } }
+	var list struct {
+		Ballots []struct {
+			Token uint64 `json:",string"`
+		}
+	}
 	require.NoError(t, json.Unmarshal([]byte(t.exits(0, "ballots", "--json")), &list))
 	for _, b := range list.Ballots {
 		tokens = append(tokens, "--token="+strconv.FormatUint(b.Token, 10))

@@ -315,9 +315,10 @@ func TestFollowerOnly(t *testing.T) {
 				require.Equal(w, []int{readyz, livez, healthz, 503, 503}[i], answer.Code, "%s: %s", path, answer.Body)
 			}
 		}
-		codes(503, 200, 503)
-		f.Start()
-		synctest.Wait()
+		st.Faults().Cut()
+		codes(503, 200, 503) // the first request starts the follower
+		st.Faults().Heal()
+		pass(ttl)
 		codes(200, 200, 200)
 		st.Faults().Cut()
 		pass(ttl + time.Second)

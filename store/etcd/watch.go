@@ -20,7 +20,8 @@ import (
 // again.
 //
 // The events of one stream come in the order of the revisions, except the events of one revision, and if the client is
-// slower than the events. One goroutine tells the events in the order in which they came. The client library's own watcher
+// slower than the events: the server holds 128 for a stream, and sends those of a watch that found no room 10 to 100 ms
+// later. One goroutine tells the events in the order in which they came. The client library's own watcher
 // has a goroutine for each watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads
 // without a request when the only ballot ahead has gone.
 //

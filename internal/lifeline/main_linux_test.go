@@ -209,7 +209,10 @@ func TestSelfAfterTheFileHasGone(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "program")
-	require.NoError(t, os.WriteFile(path, own, 0o700))
+	syscall.ForkLock.RLock() // no child of another test holds the file while it is written: ETXTBSY
+	err = os.WriteFile(path, own, 0o700)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	p := &process{Cmd: exec.Command(path, Self, "1h"), log: &lines{}}
 	p.Env, p.Stderr = append(os.Environ(), roleVariable+"=program", "GORACE=atexit_sleep_ms=0"), p.log
 	p.in, err = p.StdinPipe()

@@ -96,28 +96,6 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	})
 }
 
-// The store has been restored to an earlier state.
-func TestTokenThatIsNotHigherIsRefused(t *testing.T) {
-	for name, token := range map[string]uint64{"lower": 50, "equal": 100} {
-		virtualRun(t, name, func(w *world) {
-			next := uint64(100)
-			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.token = next }), "a", nil)
-			term := w.campaign(c)
-			require.Equal(w, uint64(100), term.Token())
-			require.NoError(w, term.Withdraw(background))
-			next = token
-			_, err := c.Campaign(background)
-			require.ErrorIs(w, err, leadership.ErrTokenRegressed)
-			require.ErrorContains(w, err, election)
-			require.ErrorContains(w, err, "100")
-			require.False(w, c.IsLeader())
-			require.Empty(w, w.ballots(), "the refused ballot is given back")
-			next = 101
-			require.Equal(w, uint64(101), w.campaign(c).Token(), "a higher one is fine again")
-		})
-	}
-}
-
 // A required argument that is nil is refused by the call that got it. An optional one stands for the default.
 func TestNil(t *testing.T) {
 	virtual(t, func(w *world) {

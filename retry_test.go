@@ -134,29 +134,6 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 	}
 }
 
-// If the store was restored to an earlier state, this candidate does not lead, and reports why, until the tokens have
-// caught up.
-func TestRunReportsTokensThatRegress(t *testing.T) {
-	virtual(t, func(w *world) {
-		var waits []time.Duration
-		tokens := []uint64{100, 50, 51, 100, 101}
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-			b.token, tokens = tokens[0], tokens[1:]
-		}), "a", trying(&waits, leadership.ErrTokenRegressed))
-		var led []uint64
-		result := run(c, func(ctx context.Context, term *leadership.Term) error {
-			if led = append(led, term.Token()); len(led) == 2 {
-				<-ctx.Done()
-			}
-			return nil
-		})
-		w.at(time.Minute)
-		require.Equal(w, []uint64{100, 101}, led)
-		require.Len(w, waits, 3)
-		w.stops(c, result)
-	})
-}
-
 // An error of the leader's function is an error, whatever it matches: it might come from another election.
 func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	for _, own := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {

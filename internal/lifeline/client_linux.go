@@ -120,7 +120,9 @@ func (c *Client) Add(id string, handover []byte) {
 	case err := <-answer:
 		if err != nil {
 			c.refused(err)
+			return
 		}
+		c.note(slog.LevelDebug, "the lifeline has answered", "lifeline", c.place)
 	case <-late.C:
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ func Main(m *testing.M, ends ...func()) {
 		fmt.Fprintln(os.Stderr, lead(where))
 		os.Exit(1)
 	}
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // stores log outages, and a failed test tells its own story
 	goleak.VerifyTestMain(suite{m, ends})
 }
 

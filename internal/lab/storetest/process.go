@@ -42,7 +42,7 @@ func lead(where string) error {
 		return err
 	}
 	log := &lifelineLog{}
-	u.Logger = slog.New(slog.NewTextHandler(log, nil))
+	u.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ttl, _ := u.Session()
 	st, err := store.OpenURL(context.Background(), u)
 	if err != nil {
@@ -59,7 +59,7 @@ func lead(where string) error {
 	if err := term.Acknowledge(context.Background()); err != nil {
 		return err
 	}
-	for log.awaits() { // its death would cost a TTL until then
+	for strings.Contains(url, "lifeline=") && !log.hasAnswered() { // its death would cost a TTL until then
 		time.Sleep(time.Millisecond)
 	}
 	last := time.Now() // before others hear of it: they may stop the process from then on
@@ -74,29 +74,23 @@ func lead(where string) error {
 	}
 }
 
-// lifelineLog writes to stderr, and looks at what the store says of its lifeline.
+// lifelineLog writes to stderr, and looks for what the store says when its lifeline knows of the session.
 type lifelineLog struct {
-	mu      sync.Mutex
-	waiting bool // guarded by mu
+	mu       sync.Mutex
+	answered bool // guarded by mu
 }
 
 func (l *lifelineLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch text := string(p); {
-	case strings.Contains(text, "the lifeline has not answered"):
-		l.waiting = true
-	case strings.Contains(text, `msg="the lifeline has answered"`):
-		l.waiting = false
-	}
+	l.answered = l.answered || strings.Contains(string(p), `msg="the lifeline has answered"`)
 	return os.Stderr.Write(p)
 }
 
-// awaits reports whether the lifeline is still to answer.
-func (l *lifelineLog) awaits() bool {
+func (l *lifelineLog) hasAnswered() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting
+	return l.answered
 }
 
 // process is another process, which leads an election.

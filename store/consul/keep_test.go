@@ -3,6 +3,7 @@ package consul_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,13 +42,16 @@ func TestSlowLink(t *testing.T) {
 			eventually(t, func() bool {
 				known, err := follower.Observe(soon(t), election, &store.Known{}) // what is known
 				require.NoError(t, err)
+				var why []string
 				if term.Context().Err() != nil {
-					ended, cause := time.Since(since), context.Cause(term.Context())
+					why = append(why, fmt.Sprintf("the term has ended after %v: %v", time.Since(since), context.Cause(term.Context())))
 					term = receive(t, own.Terms, "the next term")
-					anew(fmt.Sprintf("the term has ended after %v: %v", ended, cause))
 				}
 				if age := time.Since(known.AsOf); age >= ttl {
-					anew(fmt.Sprintf("what is known is %v old", age))
+					why = append(why, fmt.Sprintf("what is known is %v old", age))
+				}
+				if why != nil {
+					anew(strings.Join(why, ", "))
 				}
 				return time.Since(since) > 2*ttl
 			}, "two TTLs without a break")

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// waiting is how many packages are tested at the same time for each processor: most tests wait most of the time.
-	waiting = 2
+	// waiting is how many packages are tested at the same time for two processors: most tests wait most of the time.
+	waiting = 3
 	// limit ends a package that hangs. It is no goal: a busy machine takes long.
 	limit = 20 * time.Minute
 	// allTests is the environment variable that package internal/lab/whole reads.
@@ -42,7 +42,7 @@ func execute(ctx context.Context, out io.Writer, packages []*testPackage) []resu
 		mu      sync.Mutex // guards results and out
 		results []result
 	)
-	waiters := make(chan struct{}, waiting*runtime.NumCPU())
+	waiters := make(chan struct{}, max(1, waiting*runtime.NumCPU()/2))
 	computers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	start := func(p *testPackage, room chan struct{}) {
 		running.Go(func() {

@@ -2,6 +2,10 @@ package leadership_test
 
 import (
 	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,4 +144,389 @@ func TestToldInOrder(t *testing.T) {
 			}, happened.all(), "round %d", round)
 		}
 	})
+}
+
+// sites are the places where user code runs inside a candidate. The script of TestReentry passes through all of them.
+var sites = []string{
+	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
+	"TermBegan", "TermEnded", "Acknowledged", "Cast", "GivenBack", "InJeopardy", "Error",
+}
+
+// visitor runs an action when its site is first reached.
+type visitor struct {
+	site   string
+	action func()
+	done   bool // only read and written by the goroutine that arrives, and after everything has ended
+}
+
+func (v *visitor) at(site string) {
+	if site != v.site || v.done {
+		return
+	}
+	v.done = true
+	v.action()
+}
+
+// visit lets a candidate on st come to every site, behind another one that leads.
+func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
+	w.at(time.Second) // the new-leader callback has been called
+	require.NoError(w, other.Withdraw(background))
+	w.at(2 * ttl) // Cast, TermBegan, Error, Acknowledged
+	st.Faults().Cut()
+	w.at(2*ttl + valid - time.Second) // InJeopardy
+	st.Faults().Heal()
+	w.at(4 * ttl)
+	w.service.Clear(election) // TermEnded, GivenBack
+	w.at(6 * ttl)
+	require.True(w, v.done, "the script did not come to the site")
+}
+
+// reentrant is a candidate that calls the visitor at each site, on a store whose first acknowledgement fails.
+func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
+	var acknowledged atomic.Bool
+	fake := changing(st, func(b *fakeBallot) {
+		b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+			if !acknowledged.Swap(true) {
+				return store.Leader{}, store.ErrUnknownOutcome
+			}
+			return b.Ballot.Acknowledge(ctx, value)
+		}
+	})
+	c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+		TermBegan:    func(string, uint64) { v.at("TermBegan") },
+		TermEnded:    func(string, uint64, error) { v.at("TermEnded") },
+		Acknowledged: func(string, uint64, leadership.Leader) { v.at("Acknowledged") },
+		Cast:         func(string, uint64) { v.at("Cast") },
+		GivenBack:    func(string, uint64, time.Duration) { v.at("GivenBack") },
+		InJeopardy:   func(string, uint64, time.Duration) { v.at("InJeopardy") },
+		Error:        func(string, error, time.Duration) { v.at("Error") },
+	}})
+	c.OnWon(func(context.Context, *leadership.Term) error {
+		v.at("won callback")
+		if v.site == "takeover-failed callback" && !v.done {
+			return errTakeover
+		}
+		return nil
+	})
+	c.OnNewLeader(func(context.Context, store.Leader) { v.at("new-leader callback") })
+	c.OnTakeoverFailed(func(error) { v.at("takeover-failed callback") })
+	c.OnTermEnded(func(*leadership.Term, error) { v.at("term-ended callback") })
+	return c
+}
+
+// scene is what a call from inside needs.
+type scene struct {
+	w  *world
+	c  *leadership.Candidate
+	st store.Store
+}
+
+// Every method of a candidate and of its term, and Close, called from each site, with a context that never ends, in
+// each form. None of them waits for itself, and each takes effect.
+func TestReentry(t *testing.T) {
+	for action, test := range map[string]struct {
+		call  func(s scene)
+		waits bool  // it may wait for the store
+		ends  bool  // the candidate, for good
+		err   error // with which it ends
+	}{
+		"Resign": {call: func(s scene) { s.c.Resign() }},
+		"Term.Resign": {call: func(s scene) {
+			if term := s.c.Term(); term != nil {
+				term.Resign()
+			}
+		}},
+		"Term.Withdraw": {waits: true, call: func(s scene) { // Run refuses
+			if term := s.c.Term(); term != nil {
+				_ = term.Withdraw(background)
+			}
+		}},
+		"Term.Acknowledge": {waits: true, call: func(s scene) {
+			if term := s.c.Term(); term != nil {
+				_ = term.Acknowledge(background)
+			}
+		}},
+		"Run": {call: func(s scene) {
+			ctx, cancel := context.WithCancel(background)
+			cancel() // for a candidate that is idle
+			require.Error(s.w, s.c.Run(ctx, serve))
+		}},
+		"RunForElection": {call: func(s scene) {
+			if s.c.Term() == nil { // else it might be idle in a hook of a term that Campaign's caller gave back
+				return
+			}
+			elected, errs := s.c.RunForElection()
+			_, open := <-elected
+			require.False(s.w, open)
+			require.ErrorIs(s.w, <-errs, leadership.ErrRunning)
+		}},
+		"Campaign": {waits: true, call: func(s scene) {
+			if term, err := s.c.Campaign(background); err == nil { // the hook of a term that was given back
+				require.NoError(s.w, term.Withdraw(background))
+			}
+		}},
+		"Stop":  {ends: true, call: func(s scene) { s.c.Stop() }},
+		"Close": {ends: true, err: leadership.ErrClosed, call: func(s scene) { require.NoError(s.w, s.st.Close()) }},
+	} {
+		for form, drive := range forms {
+			for _, site := range sites {
+				if form == "RunForElection" && site == "lead" || form == "Campaign" &&
+					(site == "won callback" || site == "takeover-failed callback" || site == "term-ended callback") {
+					continue // that form has no such site
+				}
+				virtualRun(t, action+" in "+site+" of "+form, func(w *world) {
+					other := w.lead(w.open(), "other")
+					st := w.open()
+					v := &visitor{site: site}
+					c := reentrant(w, st, v)
+					returned := false
+					v.action = func() {
+						before := w.now()
+						test.call(scene{w, c, st})
+						returned = true
+						if !test.waits {
+							require.Equal(w, before, w.now(), "it waited")
+						}
+					}
+					result := async(func() error { return drive(c, v) })
+
+					v.visit(w, other, st)
+					require.True(w, returned, "the call has not returned")
+					require.Equal(w, test.ends, !pending(result))
+					if test.ends {
+						require.ErrorIs(w, <-result, test.err)
+						require.False(w, c.IsLeader())
+						require.Empty(w, w.ballots())
+						halt(c)
+						return
+					}
+					require.True(w, c.IsLeader(), "it stands again")
+					require.Equal(w, "a", w.leader())
+					w.stops(c, result)
+				})
+			}
+		}
+	}
+}
+
+// The term's own Resign, in the functions that have it at hand. Withdraw is refused there, and ends nothing.
+func TestReentryByTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		turns := 0
+		c.OnWon(func(ctx context.Context, term *leadership.Term) error {
+			if turns++; turns == 1 {
+				term.Resign()
+				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
+			}
+			return nil
+		})
+		c.OnTermEnded(func(term *leadership.Term, _ error) { term.Resign() })
+		result := run(c, func(ctx context.Context, term *leadership.Term) error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if turns == 2 {
+				term.Resign()
+				term.Resign()
+				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
+				require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
+				return nil
+			}
+			require.Equal(w, 3, turns)
+			require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
+			require.NoError(w, ctx.Err())
+			return serve(ctx, term)
+		})
+		w.at(time.Second)
+		require.True(w, pending(result))
+		require.Equal(w, 3, turns)
+		w.stops(c, result)
+	})
+}
+
+// followerSites are the places where user code runs inside a follower.
+var followerSites = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
+
+// Every method of a follower, and Close, called from each of its sites, with a context that never ends.
+func TestReentryOfAFollower(t *testing.T) {
+	type scene struct {
+		w  *world
+		f  *leadership.Follower
+		st store.Store
+	}
+	for name, test := range map[string]struct {
+		call func(s scene)
+		ends bool
+	}{
+		"Start":          {func(s scene) { s.f.Start() }, false},
+		"FollowElection": {func(s scene) { s.f.FollowElection() }, false},
+		"Wait": {func(s scene) {
+			leader, err := s.f.Wait(background)
+			require.NoError(s.w, err)
+			require.Equal(s.w, "a", leader.Value)
+		}, false},
+		"Changes": {func(s scene) {
+			for leader := range s.f.Changes(background) {
+				if leader.Revision != 0 {
+					return
+				}
+			}
+		}, false},
+		"Leader": {func(s scene) { s.f.Leader(); s.f.AsOf(); _ = s.f.Err() }, false},
+		"Stop":   {func(s scene) { s.f.Stop() }, true},
+		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true},
+	} {
+		for _, site := range followerSites {
+			virtualRun(t, name+" in "+site, func(w *world) {
+				st := w.open()
+				fake := &fakeStore{Store: st}
+				fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+					fake.observe = nil
+					return store.Known{}, store.ErrUnavailable
+				}
+				v := &visitor{site: site}
+				f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
+					LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
+					Error:         func(string, error, time.Duration) { v.at("Error") },
+				}})
+				returned := false
+				v.action = func() { test.call(scene{w, f, st}); returned = true }
+				f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
+				f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
+				values, _ := f.FollowElection()
+				iterating := async(func() error {
+					for range f.Changes(background) {
+						v.at("Changes")
+					}
+					return nil
+				})
+				w.at(time.Second)
+				w.lead(w.open(), "a")
+				w.at(2 * time.Second)
+				require.True(w, v.done)
+				require.True(w, returned, "the call has not returned")
+				require.Equal(w, test.ends, !pending(iterating))
+				halt(f)
+				require.NoError(w, <-iterating, "the iterator ends")
+				for range values { // the channel is closed
+				}
+			})
+		}
+	}
+}
+
+// A function of the program's that ends the context of Run, wherever it runs: Run returns with the cause of the context,
+// or with nil if Stop was called too, and leaves no ballot.
+func TestContextOfRunEndsInside(t *testing.T) {
+	for _, site := range sites {
+		for _, then := range []string{"", "Resign", "Term.Resign", "Stop"} {
+			virtualRun(t, site+" "+then, func(w *world) {
+				other := w.lead(w.open(), "other")
+				st := w.open()
+				v := &visitor{site: site}
+				c := reentrant(w, st, v)
+				ctx, cancel := context.WithCancel(background)
+				v.action = func() {
+					cancel()
+					switch term := c.Term(); {
+					case then == "Resign":
+						c.Resign()
+					case then == "Term.Resign" && term != nil:
+						term.Resign()
+					case then == "Stop":
+						c.Stop()
+					}
+				}
+				result := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						v.at("lead")
+						return serve(ctx, term)
+					})
+				})
+				v.visit(w, other, st)
+				require.False(w, pending(result), "Run has not returned")
+				switch err := <-result; {
+				case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
+					require.ErrorIs(w, err, context.Canceled)
+				default:
+					require.NoError(w, err)
+				}
+				require.False(w, c.IsLeader())
+				require.Empty(w, w.ballots())
+				halt(c)
+			})
+		}
+	}
+}
+
+// forms are the three ways to drive a candidate; each returns the error with which it ended.
+var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
+	"Run": func(c *leadership.Candidate, v *visitor) error {
+		return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+			v.at("lead")
+			return serve(ctx, term)
+		})
+	},
+	"RunForElection": func(c *leadership.Candidate, _ *visitor) (last error) {
+		elected, errs := c.RunForElection()
+		for range elected { // until it is closed
+		}
+		for err := range errs {
+			last = err
+		}
+		if !store.Permanent(last) {
+			return nil
+		}
+		return last
+	},
+	"Campaign": func(c *leadership.Candidate, v *visitor) error {
+		for {
+			term, err := c.Campaign(background)
+			switch {
+			case errors.Is(err, leadership.ErrStopped):
+				return nil
+			case store.Permanent(err):
+				return err
+			case err != nil: // a callback is campaigning
+				time.Sleep(100 * time.Millisecond)
+				continue
+			}
+			v.at("lead")
+			_ = term.Acknowledge(background)
+			<-term.Context().Done()
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			_ = term.Withdraw(ctx)
+			cancel()
+		}
+	},
+}
+
+// Without a logger, what a candidate and a follower do is found in the default log: a takeover that panics again and
+// again, and a service that does not answer.
+func TestDefaultLog(t *testing.T) {
+	old := slog.Default()
+	defer log.SetOutput(os.Stderr)
+	defer slog.SetDefault(old)
+	for _, opts := range []*leadership.Options{nil, {Hooks: &leadership.Hooks{}}} {
+		virtual(t, func(w *world) {
+			var out journal
+			slog.SetDefault(out.logger())
+			c := w.candidate(w.open(), "a", opts)
+			c.OnWon(func(context.Context, *leadership.Term) error { panic("boom") })
+			run(c, serve)
+			f := w.follower(&fakeStore{Store: w.open(), observe: func(context.Context, string, *store.Known) (store.Known, error) {
+				return store.Known{}, store.ErrUnavailable
+			}}, opts)
+			f.Start()
+			w.at(time.Second)
+			require.Contains(w, out.String(), "level=INFO msg=elected election=database/primary")
+			require.Contains(w, out.String(), `level=WARN msg="attempt failed, will try again" election=database/primary `+
+				`error="the leader's function failed: takeover failed: panic in a callback: boom`)
+			require.Contains(w, out.String(), `error="service unavailable"`)
+			halt(c)
+			halt(f)
+			synctest.Wait()
+		})
+	}
 }

@@ -59,7 +59,7 @@ type Config struct {
 	Lifeline string
 
 	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token,
-	// TokenFunc, TLS, Dial and Lifeline can't be set with it. Its transport has to let at least 120 requests run at once.
+	// TokenFunc, TLS, Dial and Lifeline can't be set with it. Its transport has to let at least 100 requests run at once.
 	Client *api.Client
 
 	// Logger is that of [store.Options].

@@ -35,7 +35,7 @@ type connections struct {
 
 const (
 	// Queries is how many blocking queries for keys a client is meant to have under way.
-	Queries = 64
+	Queries = 40
 	// Burst is how many requests for keys are under way besides.
 	Burst = 16
 

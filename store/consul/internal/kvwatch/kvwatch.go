@@ -6,7 +6,7 @@
 //     after a newer one, not from one watch of the key to the next either.
 //  2. Watch returns when it has told what was offered, or a read that was sent after the call.
 //  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
-//  4. Every change of a state is told at once as a rule. It is told within 200 ms beyond the first 64 keys, and for keys that
+//  4. Every change of a state is told at once as a rule. It is told within 200 ms beyond the first 40 keys, and for keys that
 //     the agent takes in transactions only. If a query has gone silent, the next Confirm tells what it has missed of a key
 //     that comes again. Of another key, the next Watch does.
 //  5. A key may be watched While an own key stands. The end of the watched key is told only if the own key stood then, or

@@ -62,7 +62,7 @@ check: ## check format, vet, staticcheck, builds for other systems, and that eac
 	$(LIBRARY) vet ./...
 	go vet -tags mutants,timens work
 	$(STATICCHECK) -tags mutants,timens $$(go list -m -f '{{.Path}}/...')
-	for system in darwin windows freebsd; do GOOS=$$system $(LIBRARY) build ./... && GOOS=$$system go build ./cmd/leadership || exit 1; done
+	for system in darwin windows freebsd; do GOOS=$$system $(LIBRARY) build ./... && GOOS=$$system go build -o /dev/null ./cmd/leadership || exit 1; done
 	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"

@@ -322,7 +322,9 @@ func (b *ballot) remove(ctx context.Context) error {
 func (b *ballot) note(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trouble = err
+	if refused || !closed(b.stuck) { // a refusal stays: a Withdraw that finds one waits for no answer
+		b.trouble = err
+	}
 	if refused && !closed(b.stuck) {
 		close(b.stuck)
 	}

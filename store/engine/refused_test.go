@@ -48,6 +48,9 @@ func TestRefusedRemovalCostsNoTerm(t *testing.T) {
 				again.fails(t, store.ErrDenied)
 				require.ErrorContains(t, again.err, `cast in election "x" on test://: ballot own2 of this process can't be removed: permission denied`)
 				s.withdraw(t.Context(), b).fails(t, store.ErrDenied)
+				time.Sleep(refusedPause)
+				s.find("Remove").fail(errUnsent)
+				s.withdraw(t.Context(), b).fails(t, store.ErrDenied) // and waits for no answer
 
 				time.Sleep(refusedPause)
 				if passes {

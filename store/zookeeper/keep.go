@@ -29,6 +29,7 @@ type keeper struct {
 	under    []confirmation          // confirmations without an answer, the oldest first
 	sent     time.Time               // when the last confirmation was sent
 	answered time.Time               // when the last answer came
+	woke     time.Time               // when an answer was noticed to be late because this process had stood still
 }
 
 // confirmation is a barrier under way.
@@ -58,6 +59,9 @@ func (l *link) serve(before *link) error {
 			return errLeft
 		case l.wire.why() != nil:
 			return l.wire.why()
+		case !late.IsZero() && adapter.StoodStill(late):
+			k.woke = now
+			continue
 		case !late.IsZero() && !now.Before(late):
 			return l.give(fmt.Errorf("the server has not answered for %v", patience(d.config.TTL)))
 		case !now.Before(due):
@@ -92,7 +96,8 @@ func (l *link) serve(before *link) error {
 }
 
 // next returns when the next confirmation is due, when the server is late (zero if nothing is under way), and the answer
-// that comes first. identified is when the identity was sent.
+// that comes first. identified is when the identity was sent. An answer that came while this process stood still can be read
+// before it is late.
 func (k *keeper) next(identified time.Time) (due, late time.Time, oldest <-chan result[struct{}]) {
 	ttl := k.driver.config.TTL
 	switch {
@@ -105,8 +110,15 @@ func (k *keeper) next(identified time.Time) (due, late time.Time, oldest <-chan 
 	if answer := identified.Add(patience(ttl)); k.identity != nil && !identified.IsZero() && (late.IsZero() || answer.Before(late)) {
 		late = answer
 	}
+	if read := k.woke.Add(adapter.Standstill); !late.IsZero() && late.Before(read) {
+		late = read
+	}
 	return due, late, oldest
 }
+
+// errStoodStill is why a connection is given up after a silence for which serve has blamed no server. The next connection is to
+// the same server.
+var errStoodStill = errors.New("this process stood still")
 
 // take takes the answer to the oldest confirmation.
 func (k *keeper) take(failed error) error {
@@ -116,7 +128,7 @@ func (k *keeper) take(failed error) error {
 	case failed != nil: // if the connection has failed, serve sees that
 		return nil
 	case k.touches.silent(now):
-		return fmt.Errorf("the server was silent for more than %v", silence(k.driver.config.TTL))
+		return fmt.Errorf("%w for more than %v", errStoodStill, silence(k.driver.config.TTL))
 	}
 	age, renewal := k.touches.add(touch{c.sent, now})
 	k.confirm(c.sent, now, age, renewal)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,4 +98,44 @@ func TestConfirmationIsAsOfItsRequest(t *testing.T) {
 		defer d.mu.Unlock()
 		require.GreaterOrEqual(t, time.Since(l.confirmed), s.trip)
 	})
+}
+
+// The time for which the process itself has stood still is no silence of the server's: an answer that has come is read. After
+// a longer standstill the session is resumed at the same server, since what was confirmed before counts no more.
+func TestStandstillLeavesNoServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		trip, still time.Duration
+		dials       int
+	}{
+		"an answer is overdue": {scriptedTTL / 8, scriptedTTL / 6, 1},
+		"nothing counts":       {0, scriptedTTL / 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var dialled []string
+				s := &scriptedServer{ttl: scriptedTTL, trip: c.trip}
+				d := s.driverAt(t, []string{"a:1", "b:1"}, func(ctx context.Context, network, address string) (net.Conn, error) {
+					dialled = append(dialled, address)
+					return s.dial(ctx, network, address)
+				})
+				sess := s.session(t, d)
+				time.Sleep(scriptedTTL)
+				l, err := d.up(t.Context())
+				require.NoError(t, err)
+				still := c.still
+				x, _, _ := l.watches.add("/node", false)
+				l.watches.begin(x, engine.News{State: &engine.State{}}, func(n engine.News) {
+					if !n.AsOf.IsZero() { // serve tells
+						time.Sleep(still)
+						still = 0
+					}
+				})
+				time.Sleep(2 * scriptedTTL)
+				require.Equal(t, sess, s.session(t, d))
+				synctest.Wait()
+				require.Zero(t, still)
+				require.Equal(t, slices.Repeat(dialled[:1], c.dials), dialled)
+			})
+		})
+	}
 }

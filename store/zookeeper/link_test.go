@@ -70,6 +70,18 @@ func TestWireRefusesFramesThatNoServerSends(t *testing.T) {
 	}
 }
 
+// The client library's limit for a read passes while the process stands still. It ends no connection: the answer has come.
+func TestWireTakesNoReadDeadline(t *testing.T) {
+	client, server := net.Pipe()
+	defer server.Close()
+	w := newWire(client)
+	go func() { _, _ = server.Write(connectReply(1, time.Second)) }()
+	require.NoError(t, w.SetReadDeadline(time.Now().Add(-time.Second)))
+	_, err := io.ReadFull(w, make([]byte, lengthBytes+minReply))
+	require.NoError(t, err)
+	require.NoError(t, w.why())
+}
+
 // The session is resumed with its id and password on each connection, until a server says that it has expired.
 func TestSessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,19 +35,20 @@ func (d *driver) run() {
 	failed := 0      // how many connections have failed since one worked
 	most := mostPause
 	var dialled time.Time
-	for i := 0; d.lifecycle.Background.Err() == nil && !d.isRefused(); i++ {
+	next := 0 // the server to dial
+	for number := uint64(1); d.lifecycle.Background.Err() == nil && !d.isRefused(); number++ {
 		if again := failed - len(servers); again >= 0 {
 			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), most)-time.Since(dialled))
 		}
 		dialled = time.Now()
-		address := servers[i%len(servers)]
+		address := servers[next%len(servers)]
 		l, err := d.connect(address, failed < len(servers))
 		failed++
 		most = mostPause
 		if err == nil {
 			connected := time.Now()
 			most = max(mostPause, d.config.TTL/6)
-			l.watches.number = uint64(i) + 1
+			l.watches.number = number
 			err = l.serve(before)
 			if d.leave(l) {
 				before = l
@@ -58,6 +59,9 @@ func (d *driver) run() {
 		}
 		if errors.Is(err, errExpired) {
 			failed = 0
+		}
+		if !errors.Is(err, errStoodStill) {
+			next++
 		}
 		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
 	}

@@ -203,7 +203,12 @@ func reply(request []byte, code int32) []byte {
 // driver returns a driver of the server's.
 func (s *scriptedServer) driver(t *testing.T) *driver {
 	t.Helper()
-	d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: s.ttl, Grace: s.grace, Dial: s.dial, User: s.user, Password: s.user})
+	return s.driverAt(t, []string{"127.0.0.1:2181"}, s.dial)
+}
+
+func (s *scriptedServer) driverAt(t *testing.T, servers []string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *driver {
+	t.Helper()
+	d, err := newDriver(Config{Servers: servers, TTL: s.ttl, Grace: s.grace, Dial: dial, User: s.user, Password: s.user})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = d.Close()

@@ -22,7 +22,8 @@ import (
 //
 // A leader that pauses sends no pings. After the pause, the leader might answer a confirmation before it hears of the
 // touches since its last ping. So no touch counts across a silence: the connection is given up, and the next handshake is the
-// first touch anew. docs/backends.md has the arithmetic.
+// first touch anew. Unless this process has stood still, serve gives the connection up before the silence is that long.
+// docs/backends.md has the arithmetic.
 type touches struct {
 	ttl, grace time.Duration
 	list       []touch // the oldest first

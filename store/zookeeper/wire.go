@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // wire is a connection to a server as a client of the library sees it. The driver has made the handshake: the client's
@@ -19,6 +20,7 @@ import (
 //     (TestWireRefusesFramesThatNoServerSends);
 //   - a failed write shows as a failed read: the library might answer a request whose write has failed three times, and
 //     has room for two answers;
+//   - reads have no deadline: serve notices a silence, and the library's limit can pass while the process stands still;
 //   - why the connection has ended is kept, and which zxids the server has told.
 //
 // One goroutine of the library's writes, and one reads.
@@ -76,6 +78,9 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	}
 	return n, err
 }
+
+// SetReadDeadline implements net.Conn.
+func (w *wire) SetReadDeadline(time.Time) error { return nil }
 
 // noteZxid notes the zxid in the header of the next frame. The answer to the handshake has none, and other answers might have
 // 0 or -1 instead. Requests have positive xids.

@@ -98,7 +98,7 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return resp, err
 	}
-	if due, ok := ctx.Deadline(); ok && stoodStill(due) {
+	if due, ok := ctx.Deadline(); ok && adapter.StoodStill(due) {
 		return resp, err
 	}
 	if conn := got.Load(); conn != nil {
@@ -152,21 +152,14 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		due := time.Now().Add(limit)
 		time.AfterFunc(limit, func() {
-			if stoodStill(due) {
-				time.AfterFunc(standstill, end)
+			if adapter.StoodStill(due) {
+				time.AfterFunc(adapter.Standstill, end)
 			} else {
 				end()
 			}
 		})
 	}}), func() { cancel(nil) }
 }
-
-// standstill is how late a timer fires at least if the process stood still, such as by SIGSTOP, or with its machine.
-const standstill = 100 * time.Millisecond
-
-// stoodStill reports whether the process stood still when a timer was due that has fired now. Then that no answer has come
-// says nothing about the agent.
-func stoodStill(due time.Time) bool { return time.Since(due) > standstill }
 
 // Ready returns an error if the servers have no leader, or the agent does not answer: then that agent is left
 // (TestFirstAgentIsSilent). It sends one request. So the round trips that make a connection take nothing off the lease of

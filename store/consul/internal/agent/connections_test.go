@@ -328,11 +328,11 @@ func (a *agents) ask(limit time.Duration) error {
 func TestAnswerAfterAStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
-			time.Sleep(standstill / 2)
+			time.Sleep(adapter.Standstill / 2)
 			return req.URL.Path == "/v1/session/info/answered"
 		})
 		for id, answered := range map[string]bool{"answered": true, "silent": false} {
-			ctx, cancel := Within(t.Context(), -2*standstill)
+			ctx, cancel := Within(t.Context(), -2*adapter.Standstill)
 			_, _, err := a.client.Session().Info(id, a.client.ReadOptions(ctx))
 			require.Equal(t, !answered, errors.Is(context.Cause(ctx), context.DeadlineExceeded), "%s: %v", id, err)
 			cancel()
@@ -350,7 +350,7 @@ func TestStandstillLeavesNoAgent(t *testing.T) {
 			_, _, err := a.client.Session().Info("id", a.client.ReadOptions(noticedLate{ctx, late}))
 			require.Error(t, err)
 		}
-		ask(2 * standstill)
+		ask(2 * adapter.Standstill)
 		ask(0)
 		a.dials("a", "a")
 		ask(0)

@@ -38,9 +38,11 @@ type driver struct {
 // errDial says that there was no connection, so nothing was sent.
 var errDial = errors.New("no connection")
 
+// newClient returns a client. Requests that come all at once, as after an outage, get a connection each. A connection
+// that is not used for a TTL is closed.
 func newClient(c Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 64,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: c.TTL,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := c.Dial(ctx, network, address)
 			if err != nil {

@@ -3,10 +3,14 @@ package httpstore
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/examples/httpstore/server"
@@ -83,3 +87,60 @@ func TestServerThatStaysBehind(t *testing.T) {
 	require.Error(t, err)
 	require.LessOrEqual(t, reads.Load(), 1+int64(time.Since(began)/(20*time.Millisecond)))
 }
+
+// Requests that come all at once, as after an outage, have a connection each. Those that are not needed any more end, with
+// their goroutines.
+func TestSpareConnectionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 20
+		var come sync.WaitGroup
+		come.Add(requests)
+		var open atomic.Int64
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/burst" {
+				come.Done()
+				come.Wait()
+			}
+			w.Header().Set(server.Header, "1")
+			_, _ = io.WriteString(w, "{}")
+		})}
+		srv.ConnState = func(_ net.Conn, s http.ConnState) {
+			open.Add(map[http.ConnState]int64{http.StateNew: 1, http.StateClosed: -1}[s])
+		}
+		accepted := make(pipes)
+		go func() { _ = srv.Serve(accepted) }()
+		defer srv.Close()
+		d, err := newDriver(Config{Address: "server:1", TTL: ttl, Dial: func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			accepted <- there
+			return here, nil
+		}})
+		require.NoError(t, err)
+		defer d.Close()
+		var burst sync.WaitGroup
+		for range requests {
+			burst.Go(func() { _, _ = d.send(t.Context(), d.requests, "burst", server.Request{}) })
+		}
+		burst.Wait()
+		require.EqualValues(t, requests, open.Load())
+		for range 8 {
+			time.Sleep(ttl / 4)
+			require.NoError(t, d.Confirm(t.Context()))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1, open.Load())
+	})
+}
+
+// pipes is a listener of the connections that it brings.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }

@@ -135,6 +135,7 @@ func TestRenewalsAreTold(t *testing.T) {
 			sent := store.Now()
 			time.Sleep(time.Second)
 			s.scripted.session.renew(Proof{Sent: sent, Valid: ttl})
+			s.scripted.session.renew(Proof{Connection: 1}) // proves nothing
 		}
 		synctest.Wait()
 		require.Equal(t, []time.Duration{time.Second, time.Second, time.Second}, told)

@@ -343,6 +343,7 @@ func (s *scene) waitingBehind(place Place, streams ...uint64) (b *ballot, own, p
 	own.shows(State{Token: 7, Session: s.scripted.session.ID()}, streams...)
 	s.quiet()
 	require.False(s, b.isFirst())
+	require.Error(s, own.ctx.Err(), "each read ends its context: as many would stay as are made")
 	return b, own, prev
 }
 

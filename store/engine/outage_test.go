@@ -259,6 +259,18 @@ func TestShortOutageIsNotLogged(t *testing.T) {
 	}
 }
 
+// TestOutageAfterClose is not logged any more.
+func TestOutageAfterClose(t *testing.T) {
+	var log lines
+	inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, _ *request) {
+		closed := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.find("End").fail(errLater)
+		closed.succeeds(t)
+		time.Sleep(2 * time.Second)
+		require.Zero(t, log.count(), log.String())
+	})
+}
+
 // TestEachOutageIsLogged, if it is long enough by itself.
 func TestEachOutageIsLogged(t *testing.T) {
 	var log lines

@@ -166,7 +166,7 @@ func (s *session) renewed(p Proof) {
 	s.lease.Renew(p.Sent, p.Valid)
 	s.engine.gate.answer()
 	s.connected(p.Connection)
-	if tell, latency := s.engine.settings.Renewed, p.Sent.Since(time.Now()); tell != nil {
+	if tell, latency := s.engine.settings.Renewed, p.Sent.Since(time.Now()); tell != nil && !p.Sent.Time().IsZero() { // no renewal was sent
 		s.engine.program.call(s.engine.settings.Name, "the function Renewed", func() { tell(latency) })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/go-leadership/leadership/store"
@@ -27,8 +28,11 @@ type hub struct {
 
 	reading sync.Mutex     // held while events are read and reported, so that they come in order
 	buf     [16 << 10]byte // guarded by reading
+	reads   atomic.Uint64  // that have begun; written with reading locked
 
-	mu    sync.Mutex
+	changing sync.Mutex // held while the kernel's watches are changed; taken before mu
+
+	mu    sync.Mutex                  // never held over a system call: each event takes it, in front of all stores
 	nodes map[int32]map[*sub]struct{} // guarded by mu: what is watched, by the number of its watch
 }
 
@@ -96,8 +100,13 @@ func (h *hub) drain() { _ = h.conn.Control(func(fd uintptr) { h.read(int(fd)) })
 
 func (h *hub) read(fd int) {
 	const most = syscall.SizeofInotifyEvent + 256 // of one event, which has a name
+	begun := h.reads.Load()
 	h.reading.Lock()
 	defer h.reading.Unlock()
+	if h.reads.Load() > begun { // another goroutine has read it meanwhile, from beginning to end
+		return
+	}
+	h.reads.Add(1)
 	for n := len(h.buf); n > len(h.buf)-most; { // otherwise there was room for another event, and none in the queue
 		var err error
 		for n, err = syscall.Read(fd, h.buf[:]); err == syscall.EINTR; {
@@ -133,16 +142,16 @@ func (h *hub) event(node int32, mask uint32, name string) {
 	}
 }
 
-// add watches a directory for some events; if a name is given, for those of that entry, and of the directory itself. The
-// directory is looked up before the lock is taken, since a disk that hangs must not block the other stores.
+// add watches a directory for some events; if a name is given, for those of that entry, and of the directory itself. Events
+// from before it returns might not be told, so the caller reads the directory after it. The directory is looked up before the lock is taken, since a disk that hangs must not block the other stores.
 func (h *hub) add(dir string, mask uint32, name string, tell func(mask uint32)) (*sub, error) {
 	fd, err := h.find(dir)
 	if err != nil {
 		return nil, failed("inotify_add_watch", dir, err)
 	}
 	defer syscall.Close(fd)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.changing.Lock()
+	defer h.changing.Unlock()
 	var node int
 	err = os.ErrClosed
 	_ = h.conn.Control(func(hub uintptr) {
@@ -155,6 +164,8 @@ func (h *hub) add(dir string, mask uint32, name string, tell func(mask uint32)) 
 		return nil, failed("inotify_add_watch", dir, err)
 	}
 	s := &sub{node: int32(node), mask: mask, name: name, tell: tell}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.nodes[s.node] == nil {
 		h.nodes[s.node] = map[*sub]struct{}{}
 	}
@@ -170,15 +181,17 @@ func lookup(dir string) (fd int, err error) {
 
 // remove ends a watch. It might be called for events for a moment.
 func (h *hub) remove(s *sub) {
+	h.changing.Lock()
+	defer h.changing.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	of, ok := h.nodes[s.node]
-	if !ok {
-		return // the directory is gone
-	}
+	of, there := h.nodes[s.node] // otherwise the directory is gone
 	delete(of, s)
-	if len(of) == 0 {
+	last := there && len(of) == 0
+	if last {
 		delete(h.nodes, s.node)
+	}
+	h.mu.Unlock()
+	if last {
 		_ = h.conn.Control(func(fd uintptr) { _, _ = syscall.InotifyRmWatch(int(fd), uint32(s.node)) })
 	}
 }

@@ -1,16 +1,21 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -41,6 +46,44 @@ func TestOverflow(t *testing.T) {
 	require.NoError(t, err)
 	one.reading.Unlock()
 	leads(t, follower, "two")
+}
+
+// TestEventsGoOnBesideChanges: events are told while watches are being changed. Otherwise, on a busy machine, each event
+// waits in a queue of the changes of all stores of the process, and the requests of all stores wait for the events.
+func TestEventsGoOnBesideChanges(t *testing.T) {
+	driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	dir, told := t.TempDir(), make(chan uint32, 1)
+	s, err := one.add(dir, syscall.IN_CREATE, "", func(mask uint32) { told <- mask })
+	require.NoError(t, err)
+	one.changing.Lock() // as while a watch is added
+	require.NoError(t, kernel{}.mkdir(dir+"/new"))
+	select {
+	case <-told:
+	case <-time.After(time.Minute):
+		t.Error("the event waits")
+	}
+	one.changing.Unlock()
+	one.remove(s)
+}
+
+// TestRequestsShareARead: requests that wait for the events read them once, and not one after the other.
+func TestRequestsShareARead(t *testing.T) {
+	driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	h := one
+	h.reading.Lock()
+	before := h.reads.Load()
+	var drains sync.WaitGroup
+	for range 100 {
+		drains.Go(h.drain)
+	}
+	stacks := make([]byte, 4<<20)
+	waiting := func() bool {
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("[sync.Mutex.Lock")) >= 100
+	}
+	storetest.Eventually(t, waiting, "all wait")
+	h.reading.Unlock()
+	drains.Wait()
+	require.LessOrEqual(t, h.reads.Load()-before, uint64(2))
 }
 
 // TestDiskHangs: the disk of one store hangs while a directory is looked up. Its calls return with their contexts, and

@@ -364,7 +364,7 @@ func TestFollowElectionMissesNoError(t *testing.T) {
 		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
 			return store.Known{}, store.ErrUnavailable
 		}
-		for range often(5_000) {
+		for range often(1250) {
 			told := make(chan struct{})
 			var once sync.Once
 			f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: &leadership.Hooks{

@@ -72,7 +72,7 @@ func TestEndsInEveryState(t *testing.T) {
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		for range often(2000) {
+		for range often(500) {
 			c, err := leadership.NewCandidate(st, election, "a", withoutErrors(w))
 			require.NoError(w, err)
 			_, errs := c.RunForElection()

@@ -302,7 +302,7 @@ func TestRenewedWhenItIsOverdue(t *testing.T) {
 			}},
 		})
 		w.campaign(c)
-		for range often(300) {
+		for range often(100) {
 			<-lease.Last().Overdue
 			lease.Renew(store.Now(), valid)
 			synctest.Wait()

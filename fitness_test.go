@@ -53,7 +53,10 @@ func TestFitness(t *testing.T) {
 	virtual(t, func(w *world) {
 		var h health
 		h.set(errDisk)
-		c := w.candidate(w.open(), "a", h.options())
+		var waited context.Context
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.wait = func(ctx context.Context) error { waited = ctx; return b.Ballot.Wait(ctx) }
+		}), "a", h.options())
 		c.RunForElection()
 		w.at(5*time.Second + 100*time.Millisecond)
 		s := w.is(c, leadership.Unfit, 0)
@@ -65,6 +68,7 @@ func TestFitness(t *testing.T) {
 		w.at(7*time.Second + 100*time.Millisecond)
 		w.is(c, leadership.Leading, 7*time.Second)
 		require.NoError(w, c.Status().Unfit)
+		require.Error(w, waited.Err(), "Run would keep one of each ballot")
 
 		h.set(errDisk)
 		w.at(9*time.Second + 100*time.Millisecond)

@@ -202,7 +202,7 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
-		for range often(2000) {
+		for range often(500) {
 			term := w.campaign(c)
 			acknowledging := async(func() error {
 				for {

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,10 +33,7 @@ func TestLeaseIsNotRenewedByNothing(t *testing.T) {
 // takes effect while others have just read the clock and found that the deadline has passed. Whichever comes first, no
 // call may return that the lease has ended and a later one that the same span goes on.
 func TestLeaseRenewedAtItsDeadline(t *testing.T) {
-	least := 3000
-	if !whole.Tests() {
-		least = 300
-	}
+	const least = 400
 	for name, over := range map[string]func(l *Lease, span Span) bool{
 		"Holds":     func(l *Lease, span Span) bool { return !l.Holds(span) },
 		"Span":      func(l *Lease, span Span) bool { now, ok := l.Span(); return !ok || now != span },
@@ -140,7 +136,7 @@ func (h *history) observe(l *Lease, span Span, begun bool) (Span, bool) {
 // TestLeaseSpanThatEndedForOneEndedForAll: many goroutines ask while others renew, often too late, so that answers and
 // deadlines race all the time. The clock is the real one: in virtual time nothing would race.
 func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
-	const observers, renewers, enoughEnded, enoughHeld = 16, 3, 3000, 50_000
+	const observers, renewers, enoughEnded, enoughHeld = 16, 3, 600, 10_000
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l, h := NewLease(), new(history)
@@ -179,7 +175,7 @@ func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
 
 // TestLeaseEndIsFinalForAll: after End has returned no call says that the lease holds, however many renew it.
 func TestLeaseEndIsFinalForAll(t *testing.T) {
-	for range 300 {
+	for range 100 {
 		l := NewLease()
 		var ended atomic.Bool
 		var wrong atomic.Int64

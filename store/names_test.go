@@ -161,7 +161,7 @@ func requireUsableAnywhere(t *testing.T, name string) {
 
 // TestUsableNamesNeverMeet tries every name of up to eight of the characters that have a meaning in the layouts.
 func TestUsableNamesNeverMeet(t *testing.T) {
-	const alphabet, longest = "a_/.", 8
+	const alphabet, longest = "a_/.", 7
 	directories := map[string]string{}
 	var tried, taken int
 	var grow func(name string)

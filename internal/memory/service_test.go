@@ -120,7 +120,7 @@ func TestServiceKeepsNoUnusedElection(t *testing.T) {
 func TestCloseLeavesNoSession(t *testing.T) {
 	service := NewService()
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 5000 {
+	for i := range 1000 {
 		st, err := Open(service, &Config{TTL: time.Hour})
 		require.NoError(t, err)
 		for range random.IntN(100) {

@@ -73,11 +73,11 @@ func (w *world) stream(version string) (s *sink, end func()) {
 	return s, func() { cancel(); <-done }
 }
 
-// With 200 elections, an event has only what has changed. A browser that was away gets what it has
+// With many elections, an event has only what has changed. A browser that was away gets what it has
 // missed, and a browser of another server all.
 func TestEventsHaveWhatHasChanged(t *testing.T) {
 	virtualWith(t, time.Hour, func(w *world) {
-		const n = 200
+		const n = 60
 		st := w.open()
 		first := w.lead(st, "e1", "db1")
 		for i := range n - 1 {
@@ -225,7 +225,7 @@ func TestHundredBrowsers(t *testing.T) {
 	s, err := New(Config{Store: st, Address: "memory://", Bound: bound})
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(s)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 4*time.Second, 4*time.Second // no stream ends by them
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 2*time.Second, 2*time.Second // no stream ends by them
 	server.Start()
 	client := &http.Client{Transport: &http.Transport{}}
 	told := make(chan bool, 100)
@@ -245,7 +245,7 @@ func TestHundredBrowsers(t *testing.T) {
 		})
 	}
 	require.NoError(t, b.Withdraw(t.Context()))
-	time.Sleep(4500 * time.Millisecond) // longer than the time-outs of the server
+	time.Sleep(2500 * time.Millisecond) // longer than the time-outs of the server
 	next, err := st.Cast(t.Context(), "e", "db2")
 	require.NoError(t, err)
 	require.NoError(t, next.Wait(t.Context()))

@@ -14,17 +14,17 @@ func TestOrderOfReads(t *testing.T) {
 	virtualWith(t, time.Hour, func(w *world) {
 		st := w.open()
 		first := w.lead(st, "e", "db1")
-		for i := range 399 {
+		for i := range 279 {
 			w.lead(st, fmt.Sprint("e", i), "x")
 		}
 		w.start(Config{})
 		defer w.look()()
 		pass(10 * time.Second)
-		for range 10 {
+		for range 4 {
 			pass(2 * time.Second)
 			w.mu.Lock()
 			for _, e := range w.elections {
-				require.Less(t, time.Since(e.tried), 10*time.Second, "a round takes 8 s")
+				require.Less(t, time.Since(e.tried), 7600*time.Millisecond, "a round takes 5.6 s")
 			}
 			w.mu.Unlock()
 		}

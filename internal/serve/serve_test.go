@@ -189,16 +189,16 @@ func TestHowOftenQueuesAreRead(t *testing.T) {
 		end := w.look()
 		pass(time.Minute)
 		require.InDelta(t, 12, reads(), 1)
-		for i := range 299 {
+		for i := range 269 {
 			w.lead(st, fmt.Sprint("e", i), "x")
 		}
 		pass(listEvery + 7*time.Second)
-		require.GreaterOrEqual(t, reads(), int64(299))
-		pass(time.Minute)
-		require.InDelta(t, 60*50, reads(), 300)
+		require.GreaterOrEqual(t, reads(), int64(269))
+		pass(20 * time.Second)
+		require.InDelta(t, 20*50, reads(), 100)
 		end()
-		pass(time.Minute)
-		require.LessOrEqual(t, reads(), int64(300), "one round at most")
+		pass(20 * time.Second)
+		require.LessOrEqual(t, reads(), int64(270), "one round at most")
 	})
 }
 

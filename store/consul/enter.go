@@ -92,7 +92,7 @@ func (s *session) readMark(ctx context.Context, slot int) error {
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	d := s.driver
 	key, mark := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot)
-	d.watches.Forget(d.layout.dir(election))
+	d.watches.Deleting(key)
 	pairs, err := d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVLock, Key: mark, Value: []byte(n.Name), Session: s.id},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},

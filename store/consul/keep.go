@@ -23,8 +23,9 @@ import (
 // alone proves little: a server answers it from memory, without asking the other servers, even if it does not lead any
 // more, or if the timer has run out and the session is about to end. Therefore
 //
-//   - a renewal counts once a consistent read that was sent with the renewal has found the newest ballot of the session, or
-//     the session if it has no ballots: the server that leads had the session, and all its ballots, when the lease began;
+//   - a renewal counts once a consistent read that was sent with the renewal has found the newest ballot of the session that
+//     is not being removed, or the session if there is none: the server that leads had the session, and all its ballots, when
+//     the lease began;
 //   - a renewal counts only if the answer came within T of when the last renewal that counted was sent. Since timers run
 //     for 2T, no timer can have run out before. Later than that the session is given up, and destroyed.
 //

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,6 +33,11 @@ func TestSteadyAnswers(t *testing.T) {
 		{agents: 2, ttl: leastSessionTTL, share: 8, fromStart: true},
 		{agents: 2, ttl: leastSessionTTL, share: 8},
 		{agents: 2, ttl: leastSessionTTL, share: 24, fromStart: true, silent: true},
+		// The confirmation reads a ballot.
+		{agents: 1, ttl: leastTTL, share: 8, stands: true},
+		{agents: 1, ttl: leastSessionTTL, share: 8, fromStart: true, stands: true},
+		{agents: 2, ttl: leastSessionTTL, share: 24, silent: true, stands: true},
+		{agents: 1, ttl: leastSessionTTL, share: 24, mute: "_ballots", once: true, stands: true},
 		// One request without an answer costs no lease.
 		{agents: 1, ttl: leastTTL, share: 24, mute: "check/update", once: true},
 		{agents: 1, ttl: leastTTL, share: 24, mute: "session/info", once: true},
@@ -84,6 +90,7 @@ type slowLink struct {
 	share     time.Duration // of the TTL that a round trip takes: an eighth if it is 8
 	mute      string        // requests with this in their path have no answer after a TTL
 	once      bool          // only one of them
+	stands    bool          // a ballot does
 
 	mu      sync.Mutex
 	muted   int       // guarded by mu: how many had none
@@ -95,7 +102,7 @@ type slowLink struct {
 // name describes the link.
 func (l *slowLink) name() string {
 	parts := []string{fmt.Sprintf("%d agents", l.agents), l.ttl.String(), fmt.Sprintf("a round trip of TTL over %d", l.share)}
-	for part, is := range map[string]bool{"from the start": l.fromStart, "silent": l.silent, "mute " + l.mute: l.mute != "", "once": l.once} {
+	for part, is := range map[string]bool{"from the start": l.fromStart, "silent": l.silent, "mute " + l.mute: l.mute != "", "once": l.once, "a ballot": l.stands} {
 		if is {
 			parts = append(parts, part)
 		}
@@ -145,7 +152,7 @@ func (l *slowLink) keep(t *testing.T) error {
 						continue
 					}
 					slow(l.ttl / l.share)
-					text := answerTo(req)
+					text := answerAll(req)
 					_, _ = fmt.Fprintf(agent, "HTTP/1.1 200 OK\r\nX-Consul-Index: 1\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 				}
 			})
@@ -161,6 +168,10 @@ func (l *slowLink) keep(t *testing.T) error {
 	s, p, err := d.Open(t.Context())
 	if err != nil {
 		return err
+	}
+	if l.stands {
+		_, err := d.WatchEntry(t.Context(), "leadership/e/_ballots/"+sessionID+"-1", func(engine.News) {})
+		require.NoError(t, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*l.ttl)
 	defer cancel()
@@ -184,6 +195,17 @@ func (l *slowLink) keep(t *testing.T) error {
 	return fmt.Errorf("it was given up: %w", err)
 }
 
+const sessionID = "01234567-89ab-cdef-0123-456789abcdef"
+
+// answerAll returns what an agent answers that has a ballot for each key.
+func answerAll(req *http.Request) string {
+	if key, ofKey := strings.CutPrefix(req.URL.Path, "/v1/kv/"); ofKey {
+		created := len(key)
+		return fmt.Sprintf(`[{"Key":%q,"Session":%q,"CreateIndex":%d,"ModifyIndex":%d}]`, key, sessionID, created, created)
+	}
+	return strings.ReplaceAll(answerTo(req), `"id"`, `"`+sessionID+`"`)
+}
+
 // answerTo returns what an agent answers.
 func answerTo(req *http.Request) string {
 	switch path := req.URL.Path; {
@@ -191,7 +213,7 @@ func answerTo(req *http.Request) string {
 		return ""
 	case strings.HasSuffix(path, "/create"):
 		return `{"ID":"id"}`
-	case strings.HasSuffix(path, "/destroy/id"):
+	case strings.Contains(path, "/destroy/"):
 		return "true"
 	case path == "/v1/status/leader":
 		return `"a:8300"`
@@ -252,26 +274,21 @@ func TestConnectionChanges(t *testing.T) {
 // confirmation proves nothing. It tells the watch of that ballot, which has heard nothing. Later ones prove that the older
 // ballot stands.
 func TestConfirmationNeedsTheNewestBallot(t *testing.T) {
-	const id = "01234567-89ab-cdef-0123-456789abcdef"
-	older, newer := "leadership/a/_ballots/"+id+"-1", "leadership/b/_ballots/"+id+"-2"
+	older, newer := "leadership/a/_ballots/"+sessionID+"-1", "leadership/bb/_ballots/"+sessionID+"-2"
 	var restored, infos atomic.Int64
 	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Consul-Index", "9")
-		key, ofKey := strings.CutPrefix(r.URL.Path, "/v1/kv/")
 		switch {
 		case r.URL.Query().Has("index"):
 			<-r.Context().Done()
-		case key == newer && restored.Load() > 0:
+		case strings.HasSuffix(r.URL.Path, newer) && restored.Load() > 0:
 			restored.Add(1)
 			w.WriteHeader(http.StatusNotFound)
-		case ofKey:
-			created := map[string]int{older: 4, newer: 8}[key]
-			_, _ = fmt.Fprintf(w, `[{"Key":%q,"Session":%q,"CreateIndex":%d,"ModifyIndex":%d}]`, key, id, created, created)
 		default:
 			if strings.Contains(r.URL.Path, "session/info") {
 				infos.Add(1)
 			}
-			_, _ = w.Write([]byte(strings.ReplaceAll(answerTo(r), `"id"`, `"`+id+`"`)))
+			_, _ = io.WriteString(w, answerAll(r))
 		}
 	}, func(t *testing.T, d *driver) {
 		opened, _, err := d.Open(t.Context())
@@ -289,10 +306,69 @@ func TestConfirmationNeedsTheNewestBallot(t *testing.T) {
 		_, err = s.confirm(t.Context())
 		require.ErrorContains(t, err, newer)
 		require.EqualValues(t, 1, infos.Load(), "it asks whether the session has ended")
-		require.EqualValues(t, 4, told[older].Token)
+		require.EqualValues(t, len(older), told[older].Token)
 		require.Zero(t, told[newer].Token)
 		_, err = s.confirm(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2, restored.Load(), "what has gone is read once")
 	})
+}
+
+// A ballot is removed while a confirmation reads it, or has been already when the answer to the removal is still on its way.
+// That says nothing about the session: the newest of the other ballots does.
+func TestConfirmationWhileABallotIsRemoved(t *testing.T) {
+	older, newer := "leadership/a/_ballots/"+sessionID+"-1", "leadership/bb/_ballots/"+sessionID+"-2"
+	for _, first := range []string{"the read", "the removal"} {
+		t.Run(first+" is sent first", func(t *testing.T) {
+			var removed, answered chan struct{} // of the bubble
+			var reads atomic.Int64
+			virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Consul-Index", "9")
+				switch {
+				case r.URL.Query().Has("index"):
+					<-r.Context().Done()
+				case r.URL.Path == "/v1/txn":
+					close(removed)
+					<-answered
+					_, _ = io.WriteString(w, `{"Results":[]}`)
+				case strings.HasSuffix(r.URL.Path, newer) && reads.Add(1) > 1:
+					<-removed
+					w.WriteHeader(http.StatusNotFound)
+				default:
+					_, _ = io.WriteString(w, answerAll(r))
+				}
+			}, func(t *testing.T, d *driver) {
+				opened, _, err := d.Open(t.Context())
+				require.NoError(t, err)
+				s := opened.(*session)
+				removed, answered = make(chan struct{}), make(chan struct{})
+				for _, key := range []string{older, newer} {
+					_, err := d.WatchEntry(t.Context(), key, func(engine.News) {})
+					require.NoError(t, err)
+				}
+				var sending sync.WaitGroup
+				remove := func() {
+					gone := engine.Removal{Entry: engine.Entry{Election: "bb", Key: newer, Private: &standing{}}}
+					assert.NoError(t, s.Remove(t.Context(), gone))
+				}
+				confirm := func() {
+					_, err := s.confirm(t.Context())
+					assert.NoError(t, err)
+				}
+				if first == "the read" {
+					sending.Go(confirm)
+					synctest.Wait()
+					sending.Go(remove)
+				} else {
+					sending.Go(remove)
+					synctest.Wait()
+					sending.Go(confirm)
+				}
+				synctest.Wait()
+				close(answered)
+				sending.Wait()
+				require.EqualValues(t, map[string]int{"the read": 2, "the removal": 1}[first], reads.Load(), "reads of the ballot")
+			})
+		})
+	}
 }

@@ -26,7 +26,7 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d.mu.Lock()
 	delete(d.behind, st.nearest)
 	d.mu.Unlock()
-	d.watches.Forget(d.layout.dir(gone.Election))
+	d.watches.Deleting(gone.Key)
 	r := removal{Removal: gone, session: s, tried: gone.Acknowledged}
 	ack := agent.Entry{Exists: r.Revision != 0, Modify: r.Revision, Session: s.id} // as far as is known
 	for standing := true; ; {

@@ -143,14 +143,19 @@ func complete(req *http.Request, token string) *http.Request {
 	return req
 }
 
-// Within returns a context for one request. It ends with context.DeadlineExceeded when the request has had no answer for
-// the limit since it was sent: to open a connection takes time of its own. If the process itself has stood still meanwhile,
-// an answer that has come gets a moment to be read.
+// Within returns a context for requests, one after the other. It ends with context.DeadlineExceeded when the last one has had
+// no answer for the limit since it was sent: to open a connection takes time of its own. If the process itself has stood still
+// meanwhile, an answer that has come gets a moment to be read.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	end := func() { cancel(context.DeadlineExceeded) }
+	var sent atomic.Int64 // how many requests were
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		due := time.Now().Add(limit)
+		due, n := time.Now().Add(limit), sent.Add(1)
+		end := func() {
+			if sent.Load() == n {
+				cancel(context.DeadlineExceeded)
+			}
+		}
 		time.AfterFunc(limit, func() {
 			if adapter.StoodStill(due) {
 				time.AfterFunc(adapter.Standstill, end)

@@ -110,12 +110,19 @@ func (all *Watcher) Offer(dir string, read map[string]agent.Read) {
 	all.offers[dir] = read
 }
 
-// Forget takes back what was offered.
-func (all *Watcher) Forget(dir string) {
+// Deleting takes note that a key is about to be deleted. What was offered of its directory is taken back, and Newest passes the
+// key over.
+func (all *Watcher) Deleting(key string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	delete(all.offers, dir)
+	delete(all.offers, dirOf(key))
+	if w := all.byKey[key]; w != nil {
+		w.deleting = true
+	}
 }
+
+// dirOf returns the directory of a key.
+func dirOf(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
 
 // join adds a user to the watch of a key, and reports whether it has been told what was offered.
 func (all *Watcher) join(key string, once bool, u *user) (w *watch, told bool) {
@@ -124,8 +131,7 @@ func (all *Watcher) join(key string, once bool, u *user) (w *watch, told bool) {
 	w = all.byKey[key]
 	isNew := w == nil
 	if isNew {
-		dir := key[:strings.LastIndexByte(key, '/')+1]
-		w = &watch{Watcher: all, key: key, dir: dir, once: once, index: 1, users: map[*user]struct{}{}}
+		w = &watch{Watcher: all, key: key, dir: dirOf(key), once: once, index: 1, users: map[*user]struct{}{}}
 		all.byKey[key] = w
 	}
 	w.users[u] = struct{}{}
@@ -163,6 +169,7 @@ type watch struct {
 	queried    bool   // it has a query of its own
 	unverified bool   // it is shared, and runShared is to verify it
 	long       bool   // the directory has too many keys to be read at each change
+	deleting   bool   // see Deleting
 }
 
 // user is a user of a watch.

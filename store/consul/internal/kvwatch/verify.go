@@ -22,30 +22,46 @@ func (all *Watcher) Confirm(ctx context.Context) (asked bool, err error) {
 }
 
 // Newest reads the newest of the watched keys that stand, never come again, and that is accepts. It tells what it has found,
-// and reports whether the key still stands. It returns no key if there is none.
+// and reports whether the key still stands. It returns no key if there is none. That a key has gone whose user is about to
+// delete it, or has left, says nothing: then Newest reads the next one.
 func (all *Watcher) Newest(ctx context.Context, is func(key string) bool) (key string, stands bool, err error) {
+	for {
+		newest := all.newest(is)
+		if newest.watch == nil {
+			return "", false, nil
+		}
+		sent := time.Now()
+		read, err := all.client.Get(ctx, newest.key)
+		if err != nil {
+			return newest.key, false, err
+		}
+		newest.note(agent.Read{Entry: read.Entry, Index: read.Modify}, sent)
+		if stands = all.stands(newest.key, read.Entry); stands || all.wanted(newest.watch) {
+			return newest.key, stands, nil
+		}
+	}
+}
+
+// newest returns the watch of the key that Newest reads.
+func (all *Watcher) newest(is func(key string) bool) (newest seen) {
 	all.mu.Lock()
-	list := all.those(func(w *watch) bool {
-		return w.once && len(w.users) > 0 && all.stands(w.key, w.state) && is(w.key)
-	})
-	var newest seen
-	for _, w := range list {
-		if newest.watch == nil || w.state.Create > newest.state.Create {
+	defer all.mu.Unlock()
+	for _, w := range all.byKey {
+		if w.once && w.wanted() && all.stands(w.key, w.state) && is(w.key) && (newest.watch == nil || w.state.Create > newest.state.Create) {
 			newest = w.seen()
 		}
 	}
-	all.mu.Unlock()
-	if newest.watch == nil {
-		return "", false, nil
-	}
-	sent := time.Now()
-	read, err := all.client.Get(ctx, newest.key)
-	if err != nil {
-		return newest.key, false, err
-	}
-	newest.note(agent.Read{Entry: read.Entry, Index: read.Modify}, sent)
-	return newest.key, all.stands(newest.key, read.Entry), nil
+	return newest
 }
+
+func (all *Watcher) wanted(w *watch) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return w.wanted()
+}
+
+// wanted reports whether a user relies on the key. The caller holds mu.
+func (w *watch) wanted() bool { return len(w.users) > 0 && !w.deleting }
 
 // those returns the watches for which is returns true. The caller holds mu.
 func (all *Watcher) those(is func(*watch) bool) (list []*watch) {

@@ -23,12 +23,14 @@ var freshness = []Case{
 			w := e.observe(b)
 			delay := e.h.TTL / 5
 			for i := range 12 { // at different times between two confirmations
-				delay = e.delayReplies(b, w, delay)
+				delay = e.delayReplies(b, delay, "AsOf goes on", func(since time.Time) bool { return w.asOf(e).After(since) })
 				e.pass(time.Duration(i) * e.h.TTL / 36)
 				l, err := w.changes(func() (store.Leader, error) { return e.tryAcknowledge(ballot, fmt.Sprint(i)) })
 				if !errors.Is(err, store.ErrLost) {
 					e.ok(err, "acknowledge")
-					e.until("the change is told", func() bool { return w.know(e, l) || ballot.Err() != nil })
+					delay = e.delayReplies(b, delay, "the change is told", func(time.Time) bool {
+						return w.know(e, l) || ballot.Err() != nil
+					})
 				}
 				b.DelayReplies(0)
 				if err := ballot.Err(); err != nil {
@@ -303,17 +305,18 @@ func (w *witness) checkAsOf(e *env) {
 	}
 }
 
-// delayReplies delays the replies to a member, by delay or, if AsOf then does not advance, by the longest shorter delay
-// with which it does. It returns the delay once AsOf has advanced.
-func (e *env) delayReplies(m *member, w *witness, delay time.Duration) time.Duration {
+// delayReplies delays the replies to a member until the condition holds since a time. The delay might be longer than the round
+// trips with which a store works. So it is halved when the condition has not held for a TTL. delayReplies returns the last delay.
+func (e *env) delayReplies(m *member, delay time.Duration, what string, holds func(since time.Time) bool) time.Duration {
 	e.TB.Helper()
 	for ; ; delay = max(delay/2, e.h.TTL/40) {
 		m.DelayReplies(delay)
-		began := time.Now()
-		e.until("AsOf goes on", func() bool {
-			return w.asOf(e).After(began) || time.Since(began) > e.h.TTL
+		began, held := time.Now(), false
+		e.until(what, func() bool {
+			held = holds(began)
+			return held || time.Since(began) > e.h.TTL
 		})
-		if w.asOf(e).After(began) {
+		if held {
 			return delay
 		}
 	}

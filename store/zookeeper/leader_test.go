@@ -128,7 +128,7 @@ func TestWatchesAreSetAgainLate(t *testing.T) {
 	known, err := st.Observe(soon(t), election, nil)
 	require.NoError(t, err)
 	require.Equal(t, one, known.Leader)
-	late := tp.catch(t, hold, opGetData, dir(election)+"/leader_ack\x01") // with the flag
+	late := tp.catch(t, hold, opExists, dir(election)+"/leader_ack\x01") // with the flag
 	tp.breakOff()
 	receive(t, late.caught, "the leader is read again")
 	two := acknowledge(t, b, "two")
@@ -142,4 +142,26 @@ func TestWatchesAreSetAgainLate(t *testing.T) {
 	}
 	storetest.Confirmed(t, st, election)
 	require.Zero(t, tp.Count(opSetWatches))
+}
+
+// The leader is read in one round trip, whether there is one or not: the second request does not wait for the first answer.
+func TestLeaderIsReadInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	st, tp := openTapped(t)
+	led, empty := newElection(), newElection()
+	acknowledge(t, castFirst(t, st, led, "leader"), "leader")
+	for _, election := range []string{led, empty} {
+		ack := dir(election) + "/leader_ack"
+		first := tp.catch(t, holdReply, opExists, ack)
+		observed := make(chan error, 1)
+		go func() {
+			_, err := st.Observe(soon(t), election, nil)
+			observed <- err
+		}()
+		receive(t, first.caught, "the first request")
+		eventually(t, func() bool { return tp.Count(opGetData, ack) == 1 }, "the second request")
+		first.letGo()
+		require.NoError(t, receive(t, observed, "the leader"))
+		require.Equal(t, 1, tp.Count(opGetData, ack))
+	}
 }

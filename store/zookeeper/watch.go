@@ -237,15 +237,20 @@ func present(n node, err error) (node, error) {
 	return n, err
 }
 
-// watchLeader reads the node of an acknowledgement and asks for a watch. GetW asks for none if there is no node.
+// watchLeader reads the node of an acknowledgement, and sets a watch whether there is one or not, in one round trip. (GetW sets
+// none if there is no node.) Either request might be sent first: if the node was the same for both, it has not changed in
+// between.
 func watchLeader(c *zk.Conn, path string) (node, error) {
-	data, stat, _, err := c.GetW(path)
-	if !errors.Is(err, zk.ErrNoNode) {
-		return node{path, data, stat}, err
+	read := make(chan result[node], 1)
+	go func() {
+		n, err := present(readNode(c, path))
+		read <- result[node]{n, err}
+	}()
+	_, stat, _, err := c.ExistsW(path)
+	r := <-read
+	watched := node{path: path, stat: stat}
+	if err != nil || r.err == nil && r.value.mzxid() == watched.mzxid() {
+		return r.value, err
 	}
-	exists, _, _, err := c.ExistsW(path)
-	if err != nil || !exists {
-		return node{path: path}, err
-	}
-	return present(readNode(c, path)) // the node was made in between
+	return present(readNode(c, path))
 }

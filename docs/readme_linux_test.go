@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/demo"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/file"
@@ -25,6 +26,7 @@ import (
 // The README's program leads. When it is killed, its second process takes over. The README's follower sees both, and the
 // file that the README names has the leader's value.
 func TestReadmeRuns(t *testing.T) {
+	whole.Need(t)
 	const where, election = "file:///dev/shm/election?ttl=5s", "database/primary"
 	place, err := os.MkdirTemp(localdir.Temp(), "election-")
 	require.NoError(t, err)
@@ -121,6 +123,7 @@ func (p *process) wait() error {
 
 // The README shows what the demo prints, except for some lines and the numbers.
 func TestDemoIsAsShown(t *testing.T) {
+	whole.Need(t)
 	shown := lines(blocks(t, "")[0])
 	require.Regexp(t, `^\$ make demo$`, shown[0])
 	var out bytes.Buffer

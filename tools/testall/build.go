@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // batchSize is how many test binaries one go command makes; then progress is shown.
@@ -29,29 +33,47 @@ func build(ctx context.Context, out io.Writer, dir string, packages []*testPacka
 			return err
 		}
 	}
-	done := 0
+	var (
+		compiling errgroup.Group
+		mu        sync.Mutex // guards done and out
+		done      int
+	)
+	compiling.SetLimit(2) // while one go command reads packages, the other compiles
 	for i, batch := range batches(packages) {
 		to := filepath.Join(dir, strconv.Itoa(i)) + string(filepath.Separator)
 		if err := os.Mkdir(to, 0o755); err != nil {
-			return err
+			return errors.Join(err, compiling.Wait())
 		}
-		args := []string{"test", "-c", "-ldflags=-s -w", "-o", to}
-		if batch[0].race() {
-			args = append(args, "-race")
-		}
-		var names []string
-		for _, p := range batch {
-			names = append(names, p.name)
-			args = append(args, p.path)
-			p.binary = filepath.Join(to, path.Base(p.path)+".test")
-		}
-		if _, err := output(goCommand(ctx, batch[0].module, args...)); err != nil {
-			return err
-		}
-		done += len(batch)
-		fmt.Fprintf(out, "compiled %d of %d test binaries: %s\n", done, len(packages), strings.Join(names, " "))
+		compiling.Go(func() error {
+			if err := compile(ctx, to, batch); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done += len(batch)
+			var names []string
+			for _, p := range batch {
+				names = append(names, p.name)
+			}
+			fmt.Fprintf(out, "compiled %d of %d test binaries: %s\n", done, len(packages), strings.Join(names, " "))
+			return nil
+		})
 	}
-	return nil
+	return compiling.Wait()
+}
+
+// compile compiles the test binaries of a batch into a directory.
+func compile(ctx context.Context, dir string, batch []*testPackage) error {
+	args := []string{"test", "-c", "-ldflags=-s -w", "-o", dir}
+	if batch[0].race() {
+		args = append(args, "-race")
+	}
+	for _, p := range batch {
+		args = append(args, p.path)
+		p.binary = filepath.Join(dir, path.Base(p.path)+".test")
+	}
+	_, err := output(goCommand(ctx, batch[0].module, args...))
+	return err
 }
 
 func (p *testPackage) race() bool { return !p.plain && !p.quick }

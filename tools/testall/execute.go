@@ -18,7 +18,8 @@ import (
 
 const (
 	// waiting is how many packages are tested at the same time for two processors: most tests wait most of the time.
-	waiting = 3
+	// Those of make quick start no server, and wait more.
+	waiting, waitingQuick = 3, 4
 	// limit ends a package that hangs. It is no goal: a busy machine takes long.
 	limit = 20 * time.Minute
 	// allTests is the environment variable that package internal/lab/whole reads.
@@ -42,7 +43,11 @@ func execute(ctx context.Context, out io.Writer, packages []*testPackage) []resu
 		mu      sync.Mutex // guards results and out
 		results []result
 	)
-	waiters := make(chan struct{}, max(1, waiting*runtime.NumCPU()/2))
+	most := waiting
+	if slices.ContainsFunc(packages, func(p *testPackage) bool { return p.quick }) {
+		most = waitingQuick
+	}
+	waiters := make(chan struct{}, max(1, most*runtime.NumCPU()/2))
 	computers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	start := func(p *testPackage, room chan struct{}) {
 		running.Go(func() {

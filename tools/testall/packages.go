@@ -22,6 +22,7 @@ type rule struct {
 }
 
 var rules = []rule{
+	{folder: "bench/postgres", slow: true},                   // it starts PostgreSQL by itself
 	{folder: "contrib/browsertest", plain: true, slow: true}, // what runs long is the browser
 	{folder: "contrib/prom/server", slow: true},
 	{folder: "contrib/recipes", plain: true, slow: true}, // what takes long are Kubernetes' packages, for the race detector minutes
@@ -36,7 +37,7 @@ var longest = []string{
 	"conformance/servers", "store/consul", "store/postgres", "cmd/leadership/servers", "store/zookeeper",
 	"cmd/leadership/faults", "examples/httpstore", "store/file", "internal/lab/testserver", "store/postgres/cluster", "store/all",
 	"conformance/cluster/zookeeper", "store/etcd", "cmd/leadership/internal/guard", "conformance/cluster/consul",
-	"conformance/cluster/etcd", "cmd/leadership", "internal/demo", "conformance", "internal/lifeline", "internal/serve", "status/haproxy", "contrib/sqltest",
+	"conformance/cluster/etcd", "cmd/leadership", "internal/demo", "docs", "conformance", "internal/lifeline", "internal/serve", "status/haproxy", "contrib/sqltest",
 	"contrib/prom/server", "examples/failover/demo/server", "bench", "bench/postgres", "contrib/browsertest",
 }
 
@@ -58,50 +59,43 @@ func list(ctx context.Context, quick bool, folders []string) ([]*testPackage, er
 	if err != nil {
 		return nil, err
 	}
-	modules, err := output(goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}")) // those of go.work
+	// A test binary is listed as PATH.test.
+	lines, err := output(goCommand(ctx, "", "list", "-test", "-f", "{{.ImportPath}}|{{.Dir}}|{{with .Module}}{{.Dir}}{{end}}|{{.Deps}}", "work"))
 	if err != nil {
 		return nil, err
 	}
 	var all []*testPackage
-	for _, module := range strings.Fields(modules) {
-		part, err := filepath.Rel(root, module)
-		if err != nil {
+	for line := range strings.Lines(lines) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+		path, ok := strings.CutSuffix(fields[0], ".test")
+		if !ok {
+			continue
+		}
+		p := &testPackage{path: path, dir: fields[1], module: fields[2], quick: quick}
+		if p.name, err = filepath.Rel(root, p.dir); err != nil {
 			return nil, err
 		}
-		if part == "." {
-			part = "library"
-		}
-		// A test binary is listed as PATH.test.
-		lines, err := output(goCommand(ctx, module, "list", "-test", "-f", "{{.ImportPath}}|{{.Dir}}|{{.Deps}}", "./..."))
-		if err != nil {
+		if p.part, err = filepath.Rel(root, p.module); err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(lines) {
-			fields := strings.Split(strings.TrimSuffix(line, "\n"), "|")
-			path, ok := strings.CutSuffix(fields[0], ".test")
-			if !ok {
-				continue
+		p.name = filepath.ToSlash(p.name)
+		if p.part == "." {
+			p.part = "library"
+		}
+		for _, r := range rules {
+			if within(p.name, r.folder) {
+				p.rule = r
 			}
-			name, err := filepath.Rel(root, fields[1])
-			if err != nil {
-				return nil, err
-			}
-			p := &testPackage{name: filepath.ToSlash(name), part: part, module: module, path: path, dir: fields[1], quick: quick}
-			for _, r := range rules {
-				if within(p.name, r.folder) {
-					p.rule = r
-				}
-			}
-			servers := strings.Contains(fields[2], "/internal/lab/testserver ")
-			if !wanted(p.name, folders) || quick && (servers || p.slow) {
-				continue
-			}
-			all = append(all, p)
-			if p.twice && !quick {
-				plain := *p
-				plain.plain = true
-				all = append(all, &plain)
-			}
+		}
+		servers := strings.Contains(fields[3], "/internal/lab/testserver ")
+		if !wanted(p.name, folders) || quick && (servers || p.slow) {
+			continue
+		}
+		all = append(all, p)
+		if p.twice && !quick {
+			plain := *p
+			plain.plain = true
+			all = append(all, &plain)
 		}
 	}
 	for _, folder := range append(folders, ".") {

@@ -28,7 +28,7 @@ type checker struct {
 // last of the questions was sent.
 type term struct{ began, ended time.Time }
 
-// newChecker begins to ask, each process every millisecond or as soon as it has answered.
+// newChecker begins to ask, each process every 10 ms or as soon as it has answered.
 func newChecker(t testing.TB, members []*member) *checker {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &checker{terms: map[uint64]term{}}
@@ -36,7 +36,7 @@ func newChecker(t testing.TB, members []*member) *checker {
 	var asking sync.WaitGroup
 	for _, m := range members {
 		asking.Go(func() {
-			tick := time.NewTicker(time.Millisecond)
+			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
 			for ctx.Err() == nil {
 				c.ask(ctx, transport, m)

@@ -31,7 +31,7 @@ type answer struct {
 }
 
 const (
-	every   = 10 * time.Millisecond // a client sends a request so often
+	every   = 25 * time.Millisecond // a client sends a request so often
 	pending = 500                   // and pauses while so many are under way: the machine is busy
 )
 

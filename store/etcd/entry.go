@@ -3,6 +3,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-leadership/leadership/store"
@@ -76,9 +77,12 @@ func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
 
 // Void implements engine.Session.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
-	key := s.driver.layout.dir(election) + ballotName(s.id, n.Name)
-	resp, err := s.change(ctx, nil, clientv3.OpDelete(key), clientv3.OpPut(s.driver.layout.void(s.id, n.Slot), "", s.onLease()))
-	if err != nil {
+	key, mark := s.driver.layout.dir(election)+ballotName(s.id, n.Name), s.driver.layout.void(s.id, n.Slot)
+	resp, err := s.change(ctx, nil, clientv3.OpDelete(key), clientv3.OpPut(mark, "", s.onLease()))
+	switch {
+	case errors.Is(err, store.ErrDenied): // etcd does not say what it denies
+		return fmt.Errorf("%w: this needs write permission on %q and %q", err, key, mark)
+	case err != nil:
 		return err
 	}
 	s.mu.Lock()

@@ -185,7 +185,7 @@ func TestRenewalOfARestoredLease(t *testing.T) {
 }
 
 // A role that may write an election and only read what else is below the prefix has its renewals settled: it may write its
-// ballots.
+// ballots. Void needs more, and says what.
 func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
 	t.Parallel()
 	server, election, name := sharedGuarded(t), newElection(), newElection()
@@ -199,6 +199,9 @@ func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
 	require.NoError(t, err)
 	s := opened.(*session)
 	require.Error(t, s.settle(soon(t), 0))
+	err = s.Void(soon(t), election, engine.Nonce{Name: "n"})
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.ErrorContains(t, err, ` and "leadership/_void/`)
 	e := enter(t, s, election, engine.Nonce{Name: "n"})
 	require.NoError(t, s.settle(soon(t), int64(e.Token)))
 	require.NoError(t, s.history.Err())

@@ -20,10 +20,14 @@ import (
 // again.
 //
 // The events of one stream come in the order of the revisions, except the events of one revision, and if the client is
-// slower than the events: the server holds 128 for a stream, and sends those of a watch that found no room 10 to 100 ms
-// later. One goroutine tells the events in the order in which they came. The client library's own watcher
-// has a goroutine for each watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads
-// without a request when the only ballot ahead has gone.
+// slower than the events: the server holds 128 for a stream behind what the connection takes, some 2,400 of small events,
+// and sends those of a watch that found no room 10 to 100 ms later. That matters only if an operator deletes a waiter's
+// ballot meanwhile. An answer to a request for progress would prove that none is late, but does not say which request it
+// answers, and the server drops requests while one is late.
+//
+// One goroutine tells the events in the order in which they came. The client library's own watcher has a goroutine for each
+// watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads without a request when the
+// only ballot ahead has gone.
 //
 // What is told of a key never goes back. A watch tells what was read, or an event that is later, and then the later events.
 // Each event raises the floor of the reads (revision.go) before the event is told. So the read for a later watch is at least

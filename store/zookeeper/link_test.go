@@ -82,6 +82,33 @@ func TestWireTakesNoReadDeadline(t *testing.T) {
 	require.NoError(t, w.why())
 }
 
+// The connection breaks when a ballot's creation might have reached the ensemble's leader and is not committed yet. Another
+// server can answer a read without the ballot, so the search waits for the barrier of the next connection. Otherwise the
+// store would cast another ballot, which would wait for the first one.
+func TestSearchIsBehindTheCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, trip: scriptedTTL / 8}
+		came := map[int32]time.Time{} // when the first request of a kind came on the second connection
+		s.mute = func(dial int, op int32) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if _, ok := came[op]; dial == 2 && !ok {
+				came[op] = time.Now()
+			}
+			return dial == 1 && op == opCreate
+		}
+		d := s.driver(t)
+		sess := s.session(t, d)
+		_, err := sess.Enter(t.Context(), "election", engine.Nonce{Name: "nonce"}, "ours")
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		_ = s.session(t, d).Void(t.Context(), "election", engine.Nonce{Name: "nonce"}) // the scripted server has no lists
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Contains(t, came, int32(opList))
+		require.GreaterOrEqual(t, came[opList].Sub(came[opMulti]), s.trip)
+	})
+}
+
 // The session is resumed with its id and password on each connection, until a server says that it has expired.
 func TestSessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The tests mostly wait. A -parallel on the command line is parsed later and wins.
-	if err := flag.Set("test.parallel", "12"); err != nil {
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	storetest.Main(m)

@@ -15,7 +15,9 @@ import (
 
 // The opcodes of requests that the scripted server is sent, and of results in its answers.
 const (
+	opCreate = 1
 	opExists = 3
+	opList   = 12
 	opCheck  = 13
 	opMulti  = 14
 	opClose  = -11

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -153,11 +154,31 @@ func (c *Client) tell(f frame) {
 	if c.conn == nil {
 		return
 	}
-	_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
-	if err := writeFrame(c.conn, f); err != nil {
+	if err := writeFrame(ready{c.conn}, f); err != nil {
 		_ = c.conn.Close()
 		c.conn = nil
 	}
+}
+
+// ready writes what the socket has room for, and waits for room for the rest, but not for long. A deadline from before the
+// first write might pass while this process stands still, as on a busy machine, and no lifeline would be told until a TTL later.
+type ready struct{ *net.UnixConn }
+
+// Write implements io.Writer.
+func (r ready) Write(b []byte) (n int, err error) {
+	err = control(r.UnixConn, func(fd int) (err error) {
+		n, err = syscall.SendmsgN(fd, b, nil, nil, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		return err
+	})
+	n = max(n, 0)
+	if n == len(b) || err != nil && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR) {
+		return n, err
+	}
+	if err := r.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return n, err
+	}
+	rest, err := r.UnixConn.Write(b[n:])
+	return n + rest, err
 }
 
 // File returns a copy of the writing end of the pipe. As long as some process has it, no session is ended by a
@@ -290,7 +311,8 @@ func (c *Client) connect() (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// greet sends the descriptors, to a process of the same user or of root: another one might want the password.
+// greet sends the descriptors, to a process of the same user or of root: another one might want the password. A new connection
+// has room for them.
 func (c *Client) greet(conn *net.UnixConn) error {
 	user, err := peer(conn)
 	if err != nil {
@@ -299,7 +321,7 @@ func (c *Client) greet(conn *net.UnixConn) error {
 	if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("the lifeline runs as uid %d, which is neither root nor this program's", user.Uid)
 	}
-	if err := errors.Join(c.isPipe(c.reading), conn.SetWriteDeadline(time.Now().Add(patience))); err != nil {
+	if err := c.isPipe(c.reading); err != nil {
 		return err
 	}
 	return sendFiles(conn, c.pidfd, c.reading)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,4 +179,25 @@ func TestLateRefusal(t *testing.T) {
 	require.Equal(t, "1", f.Add.ID)
 	require.NoError(t, writeFrame(conn, frame{Refused: "1", Why: "it is another version"}))
 	eventually(t, func() bool { return strings.Contains(log.String(), "it is another version") }, "the log says why")
+}
+
+// TestReady: a write to a lifeline that reads succeeds though the process has stood still past the deadline, and one to a lifeline
+// that does not read fails soon.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(shortDir(t), "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	defer listener.Close()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetWriteDeadline(past)) // as if the process had been stopped after it set one
+	n, err := ready{conn}.Write([]byte("frame"))
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	n, err = ready{conn}.Write(make([]byte, 8<<20))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Positive(t, n, "there was room for a part")
+	require.Less(t, n, 8<<20)
 }

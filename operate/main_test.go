@@ -107,7 +107,7 @@ func (w *world) queue() []store.Standing {
 // settle waits until all candidates stand.
 func (w *world) settle() []store.Standing {
 	w.Helper()
-	for end := time.Now().Add(10 * ttl); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * ttl); ; time.Sleep(ttl / 1000) {
 		synctest.Wait()
 		if list := w.queue(); len(list) == len(w.all) {
 			return list

@@ -75,7 +75,7 @@ func first(ballots []store.Standing) []store.Standing { return ballots[:min(len(
 type Outcome struct {
 	Election string
 	Before   Queue            // when it began
-	After    Queue            // when it was read last
+	After    Queue            // when it was read last, without the ballot of the switch-over itself
 	Behind   []store.Standing // those that were asked to step behind the target, or the hold
 	Took     time.Duration
 }
@@ -121,8 +121,8 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or
 // if the election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target
 // has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns ErrNotDone with its cause, and
-// the switch-over goes on by itself, but for a target that gives way. Two operators at once each ask all ahead of their targets: the target that is
-// further back in the queue leads in the end.
+// the switch-over goes on by itself, but for a target that gives way. Two operators at once each ask all ahead of their
+// targets: the target that is further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
 	defer o.begin(election)()
 	if o.Before, err = Read(ctx, st, election); err != nil {
@@ -130,7 +130,7 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 	}
 	o.After = o.Before
 	at := o.Before.find(to)
-	if at < 0 {
+	if at < 0 || insists(o.Before.Ballots[at]) {
 		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, to, election)
 	}
 	if target := o.Before.Ballots[at]; isHold(target) {
@@ -145,7 +145,10 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 		if err != nil {
 			return o, err
 		}
-		defer end()
+		defer func() {
+			end()
+			o.After.Ballots = slices.DeleteFunc(slices.Clone(o.After.Ballots), insists)
+		}()
 	}
 	if at > 1 {
 		if o.Behind, err = stepBehind(ctx, st, election, ahead[1:]); err != nil {
@@ -186,6 +189,12 @@ func insist(ctx context.Context, st store.Store, election string, to uint64) (en
 		_ = ballot.Withdraw(ctx) // once ctx has ended, the store goes on by itself
 	}()
 	return func() { stop(); <-gone }, nil
+}
+
+// insists reports whether a ballot is an operator's that tells a target not to give way: it never leads.
+func insists(b store.Standing) bool {
+	_, ok := directive.Leads(b.Value)
+	return ok
 }
 
 // giveWay returns an error if one of the ballots is not going to give way, or must not.

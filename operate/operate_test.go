@@ -10,17 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/directive"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
-// TestSwitchOver: two hundred times, to a waiter at any position: the target leads next, and no other in between.
+// TestSwitchOver: again and again, to a waiter at any position: the target leads next, and no other in between.
 func TestSwitchOver(t *testing.T) {
 	virtual(t, 6, func(w *world) {
 		w.ledBy()
 		last := uint64(0)
-		for range 200 {
+		for range 40 {
 			list := w.settle()
 			target := list[1+rand.N(len(list)-1)]
 			o, err := operate.SwitchOver(context.Background(), w.operator, election, target.Token)
@@ -28,6 +29,9 @@ func TestSwitchOver(t *testing.T) {
 			require.Equal(w, list, o.Before.Ballots)
 			require.Equal(w, target.Token, o.After.Ballots[0].Token)
 			require.Equal(w, target.Value, o.After.Leader.Value)
+			for _, b := range o.After.Ballots {
+				require.Contains(w, w.all, b.Value, "the operator's own ballot is none of a candidate")
+			}
 			require.Equal(w, []string{target.Value}, w.ledBy())
 			require.Greater(w, target.Token, last)
 			require.Less(w, o.Took, time.Second)
@@ -46,7 +50,7 @@ func TestSwitchOverToOneThatGivesWay(t *testing.T) {
 		virtual(t, 1, func(w *world) {
 			w.add("c1", preferred)
 			w.add("c2")
-			for range 20 {
+			for range 5 {
 				list := w.settle()
 				at := slices.IndexFunc(list, func(b store.Standing) bool { return b.Value == "c1" })
 				w.ledBy()
@@ -80,6 +84,11 @@ func TestRefusals(t *testing.T) {
 		require.ErrorIs(w, err, operate.ErrNotStanding)
 		_, err = operate.StepDown(context.Background(), w.operator, election, 999)
 		require.ErrorIs(w, err, operate.ErrNotStanding)
+		ballot, err := w.operator.Cast(context.Background(), election, directive.Lead(list[2].Token))
+		require.NoError(w, err)
+		_, err = operate.SwitchOver(context.Background(), w.operator, election, ballot.Token())
+		require.ErrorIs(w, err, operate.ErrNotStanding, "an operator's ballot never leads")
+		require.NoError(w, ballot.Withdraw(context.Background()))
 		for foreign := range 2 {
 			st := &changed{Store: w.operator, change: func(list []store.Standing) { list[foreign].Foreign = true }}
 			_, err = operate.SwitchOver(context.Background(), st, election, list[2].Token)
@@ -260,7 +269,7 @@ func TestWaiterThatDoesNotGiveWay(t *testing.T) {
 // TestTwoOperators: the target that is further back leads in the end, and no two at once.
 func TestTwoOperators(t *testing.T) {
 	virtual(t, 6, func(w *world) {
-		for range 100 {
+		for range 20 {
 			list := w.settle()
 			w.ledBy()
 			var both sync.WaitGroup
@@ -281,7 +290,7 @@ func TestTwoOperators(t *testing.T) {
 
 func TestStepDown(t *testing.T) {
 	virtual(t, 2, func(w *world) {
-		for range 100 {
+		for range 20 {
 			list := w.settle()
 			w.ledBy()
 			o, err := operate.StepDown(context.Background(), w.operator, election, list[0].Token)

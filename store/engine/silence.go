@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Silence is what this process knows of the silence of one session: how long its mark has to stand until a peer may
 // end the session. It is the rule by which peers end sessions, for the engine's detectors and for a driver that looks
@@ -46,12 +49,17 @@ func (s *Silence) Note(mark string, left time.Duration, now time.Time) {
 // Mark returns the mark that was seen last.
 func (s *Silence) Mark() string { return s.mark }
 
-// Due returns when the session may be ended if the mark still stands then.
+// Due returns when the session may be ended if the mark still stands then. It is zero before an answer has shown a mark.
 func (s *Silence) Due() time.Time { return s.due }
 
 // Left returns how long the mark still has to stand, at a time that is before the next request is sent. 0: the session
-// may be ended.
-func (s *Silence) Left(now time.Time) time.Duration { return max(0, s.due.Sub(now)) }
+// may be ended. Before an answer has shown a mark, it is the longest time.
+func (s *Silence) Left(now time.Time) time.Duration {
+	if !s.told {
+		return math.MaxInt64
+	}
+	return max(0, s.due.Sub(now))
+}
 
 // Unproved reports whether this process has seen the mark stand for longer than the service keeps, by step at least. left
 // is what to write then: the time that the mark still has to stand when the request arrives.

@@ -16,6 +16,7 @@ func TestSilence(t *testing.T) {
 	var s Silence
 	_, ok := s.Unproved(now, 0)
 	require.False(t, ok, "nothing is known")
+	require.Positive(t, s.Left(now), "and no session is ended")
 	s.Note("1", 10*time.Second, after(0))
 	require.Equal(t, 10*time.Second, s.Left(after(0)))
 	require.Equal(t, time.Second, s.Left(after(9)))

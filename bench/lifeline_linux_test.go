@@ -2,8 +2,10 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -30,7 +32,9 @@ func init() { roles[roleMortal] = beMortal }
 // beMortal leads, and does what it is told: to have a heap, to panic, to run out of memory.
 func beMortal() error {
 	debug.SetTraceback("none")
-	st, err := store.Open(context.Background(), os.Getenv(mortalURL), nil)
+	known := make(logs, 16) // has room for all lines
+	log := slog.New(slog.NewTextHandler(known, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	st, err := store.Open(context.Background(), os.Getenv(mortalURL), &store.Options{Logger: log})
 	if err != nil {
 		return err
 	}
@@ -41,6 +45,7 @@ func beMortal() error {
 	if err := takeOver(c); err != nil {
 		return err
 	}
+	<-known
 	fmt.Println(0)
 	var heap [][]byte
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -59,6 +64,17 @@ func beMortal() error {
 		fmt.Println(len(heap))
 	}
 	return nil
+}
+
+// logs is a log that sends when the lifeline knows the session.
+type logs chan struct{}
+
+// Write implements io.Writer.
+func (l logs) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(`msg="the lifeline has answered"`)) {
+		l <- struct{}{}
+	}
+	return len(line), nil
 }
 
 // touched returns memory that the kernel has to free.
@@ -154,7 +170,6 @@ func measureLifeline(b *testing.B, s *server, url string) {
 				require.NoError(b, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(there.Process.Pid)), 0o600))
 			}
 			here.stand(b)
-			time.Sleep(300 * time.Millisecond) // the lifeline knows the session by now
 			began := time.Now()
 			die(b, there)
 			led := here.takeOver(b).Sub(began)

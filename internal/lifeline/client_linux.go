@@ -119,24 +119,30 @@ func (c *Client) Add(id string, handover []byte) {
 	c.mu.Unlock()
 	select {
 	case err := <-answer:
-		if err != nil {
-			c.refused(err)
-			return
-		}
-		c.note(slog.LevelDebug, "the lifeline has answered", "lifeline", c.place)
+		c.answered(err)
 	case <-late.C:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.asking[id] != nil {
-			session.warned = true
-			delete(c.asking, id)
-			level := slog.LevelWarn
-			if c.conn == nil { // it is being started or dialled: run warns if that fails
-				level = slog.LevelDebug
-			}
-			c.note(level, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
+		if c.asking[id] == nil { // it has just come
+			c.answered(<-answer)
+			return
 		}
+		session.warned = true
+		delete(c.asking, id)
+		level := slog.LevelWarn
+		if c.conn == nil { // it is being started or dialled: run warns if that fails
+			level = slog.LevelDebug
+		}
+		c.note(level, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
 	}
+}
+
+func (c *Client) answered(err error) {
+	if err != nil {
+		c.refused(err)
+		return
+	}
+	c.note(slog.LevelDebug, "the lifeline has answered", "lifeline", c.place)
 }
 
 // Drop tells the lifeline that a session has ended, or that nothing is known of it.

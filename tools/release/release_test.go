@@ -22,57 +22,74 @@ const (
 	command = library + "/cmd/leadership"
 )
 
-// whole runs all of it. Without it the modules are unzipped and built beside the other modules that this machine has
-// downloaded and compiled already, which takes a tenth of the time.
-var whole = flag.Bool("whole", false, "download all modules into an empty cache, and install the command")
+// whole runs all of it. Without it the modules are unzipped beside the other modules that this machine has downloaded
+// already. Of the command, contrib and the store for PostgreSQL only the imports are resolved, and the library alone is
+// built.
+var whole = flag.Bool("whole", false, "download all modules into an empty cache, and build and install all")
 
 // others are the modules that require the library, by their directories.
 var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", "contrib/prom", "store/postgres"}
 
-// TestRelease: the command can be installed, and a program can import the library, at the version that the command's go.mod
-// requires of the library. An importer of the library gets nothing that the command or the exporters alone need.
+// TestRelease: the command can be installed, and programs can import the library, the modules of contrib and the store for
+// PostgreSQL, at the version that the command's go.mod requires of the library. All subtests have one folder with the
+// modules, so that the library is compiled once.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
+	for name, test := range map[string]func(user){"command": user.installs, "library": user.imports, "others": user.importsOthers} {
+		t.Run(name, func(t *testing.T) {
+			u.T = t
+			test(u)
+		})
+	}
+}
+
+func (u user) installs() {
 	if *whole {
 		u.run(u.home, "go", "install", command+"@"+u.version)
 		if said := u.run(u.home, filepath.Join(u.home, "bin", "leadership"), "version"); !strings.HasPrefix(said, "leadership "+u.version+" ") {
-			t.Errorf("leadership version prints %q, not %s", said, u.version)
+			u.Errorf("leadership version prints %q, not %s", said, u.version)
 		}
-	} else {
-		dir := u.unzipped[command]
-		u.replace(dir)
-		u.run(dir, "go", "build", "./...") // of several packages: nothing is linked
+		return
 	}
+	dir := u.unzipped[command]
+	u.replace(dir)
+	u.run(dir, "go", "list", "-deps", "./...")
+}
 
+// imports checks that an importer of the library gets nothing that the command or the exporters alone need.
+func (u user) imports() {
 	dir := u.program(importer, library)
 	u.run(dir, "go", "build")
 	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true\n" {
-		t.Errorf("the importer prints %q", said)
+		u.Errorf("the importer prints %q", said)
 	}
 	required := map[string]bool{}
-	for _, r := range parse(t, filepath.Join(dir, "go.mod")).Require {
+	for _, r := range parse(u.T, filepath.Join(dir, "go.mod")).Require {
 		required[r.Mod.Path] = true
 	}
 	for _, path := range []string{library, "go.etcd.io/etcd/client/v3", "github.com/hashicorp/consul/api", "github.com/go-zookeeper/zk"} {
 		if !required[path] {
-			t.Errorf("the importer does not require %s", path)
+			u.Errorf("the importer does not require %s", path)
 		}
 	}
 	all := u.run(dir, "go", "list", "-m", "-f", "{{.Path}}", "all")
 	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", library + "/contrib/grpcresolver", library + "/store/postgres", "github.com/jackc/pgx/v5", "github.com/alecthomas/kong"} {
 		if strings.Contains(all, path+"\n") {
-			t.Errorf("the importer gets %s", path)
+			u.Errorf("the importer gets %s", path)
 		}
 	}
 }
 
-// TestReleaseOfExporters: a program can import the modules of contrib, and the store for PostgreSQL.
-func TestReleaseOfExporters(t *testing.T) {
-	u := newUser(t)
+// importsOthers imports the modules of contrib, and the store for PostgreSQL.
+func (u user) importsOthers() {
 	dir := u.program(exporter, library, library+"/contrib/otel", library+"/contrib/prom", library+"/contrib/grpcresolver", library+"/store/postgres")
+	if !*whole {
+		u.run(dir, "go", "list", "-deps")
+		return
+	}
 	u.run(dir, "go", "build")
 	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true leadership\n" {
-		t.Errorf("the importer prints %q", said)
+		u.Errorf("the importer prints %q", said)
 	}
 }
 
@@ -169,7 +186,7 @@ func newUser(t *testing.T) user {
 // program writes a program in a module that requires some of the modules, and returns the folder.
 func (u user) program(text string, modules ...string) (dir string) {
 	u.Helper()
-	dir = filepath.Join(u.home, "importer")
+	dir = filepath.Join(u.TempDir(), "importer")
 	write(u.T, filepath.Join(dir, "main.go"), []byte(text))
 	u.run(dir, "go", "mod", "init", "example.org/importer")
 	for _, m := range modules {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/lifeline"
 	"github.com/go-leadership/leadership/store"
@@ -43,6 +45,11 @@ func (l leaks) Run() int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil { // most of them wait most of the time
 		panic(err)
+	}
+	if !whole.Tests() { // then the scripts that wait for seconds are left out
+		if err := flag.Set("test.short", "true"); err != nil {
+			panic(err)
+		}
 	}
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(s) { // as under nohup, or in the background of a shell; the programs of the tests need them
@@ -77,7 +84,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "leads": leads, "appears": appears, "answers": answersWith},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"standing": standing, "leads": leads, "appears": appears, "answers": answersWith, "exits": exits,
+		},
 	})
 }
 
@@ -111,19 +120,28 @@ func await(ts *testscript.TestScript, ask func(context.Context, store.Store) (fo
 
 // eventually waits until a condition holds. Otherwise the script fails, and prints what was found last.
 func eventually(ts *testscript.TestScript, condition func() (found string, ok bool)) {
-	for end := time.Now().Add(storetest.Watchdog); ; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(10*time.Millisecond + time.Since(began)/16) {
 		found, ok := condition()
 		if ok {
 			return
 		}
-		if time.Now().After(end) {
+		if time.Since(began) > storetest.Watchdog {
 			ts.Fatalf("it did not happen; the last that was found: %s", found)
 		}
 	}
 }
 
-// appears is the command "appears FILE PATTERN" of scripts: it waits until the file has a match.
+// appears is the command "appears FILE [PATTERN]" of scripts: it waits until the file exists, or has a match. The name of a
+// file without a pattern can have wildcards.
 func appears(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 1 {
+		eventually(ts, func() (string, bool) {
+			files, err := filepath.Glob(ts.MkAbs(args[0]))
+			ts.Check(err)
+			return "no file", len(files) > 0
+		})
+		return
+	}
 	pattern := regexp.MustCompile("(?m)" + args[1])
 	eventually(ts, func() (string, bool) {
 		text, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: the file does not exist yet
@@ -162,7 +180,21 @@ func storeDir(t *testing.T) string {
 	return dir + "/store"
 }
 
-// code runs a command and prints its exit code, which scripts can't see otherwise. With "-pid FILE" before the command, it
+// exits is the command "exits CODE PROGRAM..." of scripts: it runs a program, as exec does, which has to end with the exit
+// code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err, code := ts.Exec(args[1], args[2:]...), 0
+	if failed := new(exec.ExitError); errors.As(err, &failed) {
+		code = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("the exit code is %d", code)
+	}
+}
+
+// code runs a command in the background and prints its exit code, which scripts can't see otherwise. With "-pid FILE" before the command, it
 // writes the command's process id to the file.
 func code() {
 	args, file := os.Args[1:], ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,7 +56,7 @@ func (term terminal) shows(pattern string) {
 	term.t.Helper()
 	match := regexp.MustCompile("(?m)" + pattern)
 	var screen string
-	for end := time.Now().Add(storetest.Watchdog); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < storetest.Watchdog; time.Sleep(50*time.Millisecond + time.Since(began)/8) {
 		if screen = term.tmux("capture-pane", "-e", "-p"); match.MatchString(screen) {
 			return
 		}
@@ -112,6 +113,7 @@ func TestTerminal(t *testing.T) {
 
 // The demo redraws its screen in place, and ends with its verdict.
 func TestDemoOnATerminal(t *testing.T) {
+	whole.Need(t)
 	t.Parallel()
 	term := newTerminal(t)
 	term.enter("clear; leadership demo --store='file://" + storeDir(t) + "?ttl=10s' --slack=1m --pace=200ms; echo exit code $?")

@@ -473,6 +473,13 @@ func TestTakeoverFailedIfFollowersMightKnow(t *testing.T) {
 			synctest.Wait()
 			return errTakeover
 		}, false},
+		"its context had ended": {func(_ *fakeBallot, ctx context.Context, _ string) (store.Leader, error) {
+			return store.Leader{}, ctx.Err()
+		}, func(ctx context.Context, term *leadership.Term) error {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return term.Acknowledge(ctx)
+		}, true},
 		"it was not sent": {func(_ *fakeBallot, ctx context.Context, _ string) (store.Leader, error) {
 			<-ctx.Done()
 			return store.Leader{}, store.ErrUnavailable

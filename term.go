@@ -91,13 +91,18 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
 	b := backoff{first: errorBackoff}
 	for {
-		if !t.current() {
-			return t.endedError()
+		t.asked.Add(1) // before the term is looked at: one that ends from here on takes the request for sent
+		current := t.current()
+		if !current || t.Acknowledged() || ctx.Err() != nil { // nothing is sent
+			t.asked.Add(-1)
+			switch {
+			case !current:
+				return t.endedError()
+			case t.Acknowledged():
+				return nil
+			}
+			return context.Cause(ctx)
 		}
-		if t.Acknowledged() {
-			return nil
-		}
-		t.asked.Add(1)
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err != nil && !errors.Is(err, store.ErrUnknownOutcome) && (ctx.Err() == nil || errors.Is(err, store.ErrUnavailable)) {
 			t.asked.Add(-1) // it was not carried out

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"testing"
@@ -11,16 +10,9 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
-
-// connected is a connection to an address.
-type connected struct {
-	net.Conn
-	address netip.AddrPort
-}
-
-func (c connected) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.address) }
 
 // A name has two addresses. The member at the first one accepts connections and hangs: the second one is tried when the
 // first has been silent for the limit, a quarter of the TTL.
@@ -36,9 +28,7 @@ func TestHangingAddressOfANameIsLeft(t *testing.T) {
 				}
 				return nil, errors.New("refused")
 			}
-			client, server := net.Pipe()
-			go func() { _, _ = io.Copy(io.Discard, server) }()
-			return connected{client, netip.MustParseAddrPort(address)}, nil
+			return storetest.Hanging(address), nil
 		}, func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil
 		})

@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -13,16 +12,9 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
-
-// connected is a connection to an address.
-type connected struct {
-	net.Conn
-	address netip.AddrPort
-}
-
-func (c connected) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.address) }
 
 // A name has three addresses: the first is dead, the server at the second accepts connections and hangs. When the third
 // falls silent, it costs no session.
@@ -46,20 +38,17 @@ func TestNameWithDeadAddresses(t *testing.T) {
 			return slices.Clone(reached)
 		}
 		names := adapter.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			at := netip.MustParseAddrPort(address)
 			switch address {
 			case "10.0.0.1:2181":
 				<-ctx.Done()
 				return nil, ctx.Err()
 			case "10.0.0.2:2181":
-				client, server := net.Pipe()
-				go func() { _, _ = io.Copy(io.Discard, server) }()
 				reaches(address)
-				return connected{client, at}, nil
+				return storetest.Hanging(address), nil
 			}
 			conn, err := s.dial(ctx, network, address)
 			reaches(address)
-			return connected{conn, at}, err
+			return storetest.At(conn, address), err
 		}, func(context.Context, string) (list []netip.Addr, err error) {
 			for _, a := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"} {
 				list = append(list, netip.MustParseAddr(a))

@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -16,6 +18,25 @@ func SilentServer(t testing.TB) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
+}
+
+// At makes a connection one to an address.
+func At(conn net.Conn, address string) net.Conn {
+	return connectionTo{conn, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
+}
+
+type connectionTo struct {
+	net.Conn
+	address net.Addr
+}
+
+func (c connectionTo) RemoteAddr() net.Addr { return c.address }
+
+// Hanging returns a connection to a server that accepts it and never sends a byte.
+func Hanging(address string) net.Conn {
+	client, server := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, server) }()
+	return At(client, address)
 }
 
 // Connections counts those that its Dial makes.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-leadership/leadership/internal/directive"
@@ -20,7 +21,8 @@ type ballotsCmd struct {
 func (ballotsCmd) Help() string {
 	return `The first in line leads. It is shown as "leads" once it has acknowledged, which is when followers know it, and as
 "asked to resign" if an operator has asked it and its work has not stopped. The token is the fencing token of the
-ballot: resources refuse writes with a lower one than the highest they have seen.
+ballot: resources refuse writes with a lower one than the highest they have seen. On PostgreSQL, where dead candidates stand
+until another one ends their sessions, RENEWED says when each session was renewed, by the database's clock.
 
 Exit codes: 0: the list is complete, and may be empty; 64: wrong usage; 69: the store did not answer; 77: it denied.`
 }
@@ -39,10 +41,11 @@ type ballotJSON struct {
 	Position int    `json:"position"`     // 1 is the first in line
 	Token    uint64 `json:"token,string"` // text, since JavaScript rounds above 2^53
 	jsonvalue.Value
-	Leads   bool `json:"leads"`                     // is first, and has acknowledged
-	Asked   bool `json:"asked_to_resign,omitempty"` // and has not gone
-	Foreign bool `json:"foreign,omitempty"`         // stands by another program's recipe
-	Holds   bool `json:"holds,omitempty"`           // keeps other ballots from leading; the value has the reason
+	Leads   bool `json:"leads"`                         // is first, and has acknowledged
+	Asked   bool `json:"asked_to_resign,omitempty"`     // and has not gone
+	Foreign bool `json:"foreign,omitempty"`             // stands by another program's recipe
+	Holds   bool `json:"holds,omitempty"`               // keeps other ballots from leading; the value has the reason
+	Silence any  `json:"renewed_seconds_ago,omitempty"` // of its session; see silenceJSON
 }
 
 // Run implements the subcommand.
@@ -66,6 +69,7 @@ func (c *ballotsCmd) Run(a *app) error {
 		return err
 	}
 	rows := [][]cell{texts("POSITION", "TOKEN", "STATE", "VALUE")}
+	renewed := []cell{{text: "RENEWED"}}
 	for i, b := range q.Ballots {
 		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", visible.Value(b.Value))
 		reason, held := operate.Held(b.Value)
@@ -83,6 +87,16 @@ func (c *ballotsCmd) Run(a *app) error {
 			row[2] = cell{"first, not acknowledged", yellow}
 		}
 		rows = append(rows, row)
+		last := cell{text: silenceText(b.Silence)}
+		if b.Silence < 0 || b.Silence > 0 && c.overdue(b.Silence) {
+			last.color = yellow
+		}
+		renewed = append(renewed, last)
+	}
+	if slices.ContainsFunc(renewed[1:], func(last cell) bool { return last.text != "" }) {
+		for i := range rows {
+			rows[i] = slices.Insert(rows[i], 3, renewed[i])
+		}
 	}
 	return a.outStyle.table(a.out, rows)
 }
@@ -94,7 +108,7 @@ func (c *ballotsCmd) printJSON(a *app, q operate.Queue) error {
 		if held {
 			b.Value = reason
 		}
-		ballots = append(ballots, ballotJSON{i + 1, b.Token, jsonvalue.Of(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held})
+		ballots = append(ballots, ballotJSON{i + 1, b.Token, jsonvalue.Of(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held, silenceJSON(b.Silence)})
 	}
 	return printJSON(a.out, struct {
 		placeJSON

@@ -19,7 +19,8 @@ type leaderCmd struct {
 // Help is the text below the flags' in --help.
 func (leaderCmd) Help() string {
 	return `It prints the exact bytes that the leader acknowledged with, and a line break. A leader that has not
-acknowledged yet is not shown: leadership ballots shows it.
+acknowledged yet is not shown: leadership ballots shows it. On PostgreSQL a dead leader is shown until a candidate ends its
+session. A warning on stderr says that the session was not renewed within the TTL of --store, or that this is not known.
 
 Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the store did not answer, so there might be one;
 77: it denied.`
@@ -29,13 +30,14 @@ Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the sto
 type leaderJSON struct {
 	jsonvalue.Value
 	Revision uint64 `json:"revision"`
+	Silence  any    `json:"renewed_seconds_ago,omitempty"` // of its session; see silenceJSON
 }
 
 func leaderOf(l store.Leader) *leaderJSON {
 	if l.Revision == 0 {
 		return nil
 	}
-	return &leaderJSON{jsonvalue.Of(l.Value), l.Revision}
+	return &leaderJSON{Value: jsonvalue.Of(l.Value), Revision: l.Revision}
 }
 
 // Run implements the subcommand.
@@ -46,20 +48,31 @@ func (c *leaderCmd) Run(a *app) error {
 	if c.Wait < 0 {
 		return &failure{code: exitUsage, err: fmt.Errorf("--wait=%v is less than zero", c.Wait)}
 	}
-	var leader store.Leader
+	var (
+		leader  store.Leader
+		silence time.Duration
+		unknown error // why silence is not known
+	)
 	err := c.with(func(ctx context.Context, s *session) (err error) {
 		defer a.progress("asking " + s.address)()
-		leader, err = c.find(ctx, s)
+		if leader, err = c.find(ctx, s); err == nil && leader.Revision != 0 {
+			silence, unknown = s.silence(ctx, c.Election)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	a.warnOfSilence(c.storeFlag, silence, unknown)
 	if c.JSON {
+		l := leaderOf(leader)
+		if l != nil {
+			l.Silence = silenceJSON(silence)
+		}
 		err = printJSON(a.out, struct {
 			placeJSON
 			Leader *leaderJSON `json:"leader"`
-		}{c.place(), leaderOf(leader)})
+		}{c.place(), l})
 	} else if leader.Revision != 0 {
 		value := leader.Value
 		if a.outStyle.terminal {

@@ -58,7 +58,16 @@ func TestPostgresRoles(t *testing.T) {
 	follower.exits(0, "leader", "--wait=1m")
 	second := run()
 	candidate.count(2)
+	follower.until(func() bool {
+		return strings.Contains(follower.exits(0, "ballots", "--json"), `"leads":true,"renewed_seconds_ago":0.`)
+	}, "ballots shows renewals")
 	require.NoError(t, first.cmd.Process.Kill())
+	impatient := follower
+	impatient.url = strings.Replace(follower.url, "ttl=12s", "ttl=3s", 1)
+	impatient.until(func() bool {
+		leader := impatient.start("leader")
+		return leader.wait() == 0 && strings.Contains(leader.errs.String(), "the leader might be dead")
+	}, "a warning of a leader whose session is not renewed")
 	storetest.Eventually(t, func() bool {
 		text, _ := os.ReadFile(pids)
 		return strings.Count(string(text), "\n") == 2

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -40,10 +43,9 @@ var errNoCancel = errors.New("requests are not cancelled")
 
 // connConfigs returns the settings of a connection to each server.
 func (c Config) connConfigs() (list []*pgx.ConnConfig, err error) {
-	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable sslnegotiation=postgres " +
-		"sslcertmode=allow channel_binding=prefer min_protocol_version=3.0 max_protocol_version=3.0 target_session_attrs=any")
+	config, err := emptyConfig()
 	if err != nil {
-		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
+		return nil, err
 	}
 	config.User, config.Password, config.Database = c.User, "", c.Database // connect has the password
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
@@ -73,6 +75,31 @@ func (c Config) connConfigs() (list []*pgx.ConnConfig, err error) {
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// emptyConfig returns settings without those of the environment. The client library reads the environment, and takes
+// no settings that it has not made. The setting service can't be replaced by none, so PGSERVICE is by a service without
+// settings, in a file. With the directory of a socket as the host, no file for TLS is read.
+func emptyConfig() (*pgx.ConnConfig, error) {
+	settings := "host=/ port=5432 user=x dbname=x password=x sslmode=disable sslnegotiation=postgres sslcertmode=allow connect_timeout=0 " +
+		"channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0 target_session_attrs=any"
+	if os.Getenv("PGSERVICE") != "" {
+		file, err := os.CreateTemp("", "leadership-")
+		if err != nil {
+			return nil, adapter.Refuse("environment", "PGSERVICE", "it can't be replaced: %v", err)
+		}
+		defer func() { _ = os.Remove(file.Name()) }()
+		_, err = file.WriteString("[none]\n")
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, adapter.Refuse("environment", "PGSERVICE", "it can't be replaced: %v", err)
+		}
+		settings += " service=none servicefile='" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(file.Name()) + "'"
+	}
+	config, err := pgx.ParseConfig(settings)
+	if err != nil {
+		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
+	}
+	return config, nil
 }
 
 // connected greets on a new connection. The next server is tried if this one is not the present primary.
@@ -109,8 +136,9 @@ func (d *driver) targets(ctx context.Context) (list []target) {
 	return list
 }
 
-// dial makes a connection to an address. The limit is for TCP alone.
-func (t target) dial(ctx context.Context, limit time.Duration, password string) (*pgx.Conn, error) {
+// dial makes a connection to an address. The limit is for TCP alone. silent is called if the rest takes longer than the
+// pause.
+func (t target) dial(ctx context.Context, limit time.Duration, password string, pause time.Duration, silent func()) (*pgx.Conn, error) {
 	if t.unknown != nil {
 		return nil, t.unknown
 	}
@@ -118,10 +146,17 @@ func (t target) dial(ctx context.Context, limit time.Duration, password string) 
 	config.Password = password
 	config.LookupFunc = func(context.Context, string) ([]string, error) { return []string{t.address}, nil }
 	reach := config.DialFunc
+	ended, end := context.WithCancel(ctx)
+	defer end()
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return reach(ctx, network, address)
+		conn, err := reach(ctx, network, address)
+		if err == nil {
+			timer := time.AfterFunc(pause, silent)
+			context.AfterFunc(ended, func() { timer.Stop() })
+		}
+		return conn, err
 	}
 	return pgx.ConnectConfig(context.WithValue(ctx, dialed{}, true), config)
 }
@@ -133,18 +168,57 @@ func (d *driver) password(ctx context.Context) (string, error) {
 	return d.config.PasswordFunc(ctx)
 }
 
-// connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
-// connections and does not answer costs a timeout each time. A server that takes connections and has not answered a
-// request in time is tried last: it might be an old primary, whose commits wait for a standby that was promoted. A
-// refusal counts only if no other server is out of reach: that one might be the primary. The addresses share the time
-// that servers which do not take connections may cost.
+// connect makes a connection. A server that stands still takes connections and says nothing, and another one might become
+// the primary meanwhile. So beside a try that waits for such a server, connect begins another one, which tries that server
+// last. The first that ends decides. Each waits for twice as long as the one before. If there is one address, one try is
+// enough.
 func (d *driver) connect() (*pgx.Conn, error) {
-	ctx := d.life.Background
+	type try struct {
+		conn *pgx.Conn
+		err  error
+	}
+	ctx, cancel := context.WithCancel(d.life.Background)
+	defer cancel()
 	password, err := d.password(ctx)
 	if err != nil {
 		return nil, err
 	}
 	targets := d.targets(ctx)
+	ended, waits := make(chan try), make(chan struct{})
+	for pause := d.config.patience(); ; pause *= 2 {
+		started := d.life.Go(func() {
+			conn, err := d.connectTo(ctx, targets, password, pause, func() {
+				select {
+				case waits <- struct{}{}:
+				case <-ctx.Done():
+				}
+			})
+			select {
+			case ended <- try{conn, err}:
+			case <-ctx.Done():
+				if err == nil {
+					shut(conn)
+				}
+			}
+		})
+		if !started {
+			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
+		}
+		select {
+		case t := <-ended:
+			return t.conn, t.err
+		case <-waits:
+		}
+	}
+}
+
+// connectTo tries the server that answered last, then the others in their order: one that takes connections and does not
+// answer costs a timeout each time. A server that takes connections and has not answered a request in time is tried last:
+// it might be an old primary, whose commits wait for a standby that was promoted. A refusal counts only if no other server
+// is out of reach: that one might be the primary. The addresses share the time that servers which do not take connections
+// may cost. waits is called once if a server takes the connection and says nothing for the pause, and there are others.
+func (d *driver) connectTo(ctx context.Context, targets []target, password string, pause time.Duration, waits func()) (*pgx.Conn, error) {
+	waits = sync.OnceFunc(waits)
 	if last := d.answered.Load(); last != nil {
 		if at := slices.IndexFunc(targets, func(t target) bool { return t.address == *last }); at > 0 {
 			targets = slices.Concat(targets[at:at+1], targets[:at], targets[at+1:])
@@ -158,15 +232,22 @@ func (d *driver) connect() (*pgx.Conn, error) {
 	limit := max(d.config.limit()/2/time.Duration(len(targets)), d.config.limit()/8)
 	var away, refusal error
 	for _, t := range targets {
-		conn, err := t.dial(ctx, limit, password)
+		conn, err := t.dial(ctx, limit, password, pause, func() {
+			if len(targets) > 1 {
+				d.silent.Store(&t.address)
+				waits()
+			}
+		})
 		if err == nil {
 			d.answered.Store(&t.address)
 			conn.PgConn().CustomData()["address"] = t.address
 			return conn, nil
 		}
 		switch err = d.unsent(err); {
+		case ctx.Err() != nil: // another try has ended
+			return nil, err
 		case errors.Is(err, errStandby):
-			refusal = cmp.Or(refusal, err)
+			refusal = cmp.Or(refusal, fmt.Errorf("%w: %s", errStandby, t.address))
 		case adapter.Uncertain(err):
 			away = cmp.Or(away, err)
 		case refusal == nil || errors.Is(refusal, errStandby):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,13 +94,13 @@ func TestPrimaryIsOneAddressOfAName(t *testing.T) {
 }
 
 // A server that takes connections and says nothing is given up after twice the limit, and after 4 s at the soonest. If
-// there is another server, it costs that once.
+// there is another server, that one is tried after a sixth of the limit.
 func TestServerSaysNothing(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.stuck["a:1"] = true
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
-		require.Equal(t, 48*time.Second, took)
+		require.Equal(t, 4*time.Second, took)
 		f.drop()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -180,6 +181,25 @@ func TestSchemaWasDropped(t *testing.T) {
 	})
 }
 
+// The variables of PostgreSQL's own tools change nothing, even those that the client library can't read.
+func TestEnvironmentIsIgnored(t *testing.T) {
+	for name, value := range map[string]string{
+		"PGSERVICE": "none", "PGSERVICEFILE": "/none", "PGCONNECT_TIMEOUT": "soon", "PGREQUIREAUTH": "none such", "PGSSLROOTCERT": "/none",
+		"PGSSLCERT": "/none", "PGSSLKEY": "/none", "PGPORT": "none", "PGPASSFILE": "/none", "PGOPTIONS": "-c none=x",
+	} {
+		t.Setenv(name, value)
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	list, err := Config{Addresses: []string{"a:1"}, User: "x", Database: "app", TTL: time.Second}.connConfigs()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"application_name": "leadership"}, list[0].RuntimeParams)
+	require.Equal(t, []any{"a", uint16(1), "app", "x", ""}, []any{list[0].Host, list[0].Port, list[0].Database, list[0].User, list[0].Password})
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // An epoch that is lower than one that was told is that of an old primary.
 func TestOldPrimaryIsRefused(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
@@ -218,6 +238,7 @@ func TestServerIsRefused(t *testing.T) {
 		refused(func() { f.encoding = "LATIN1" }, field("database"))
 		refused(func() { f.layout = "2" }, field("schema"))
 		refused(func() { f.standby = "t" }, func(err error) {
+			require.EqualError(t, err, "service unavailable: the server is a standby: a:1") // the log has the first words
 			require.ErrorIs(t, err, errStandby)
 			require.ErrorIs(t, err, store.ErrUnavailable)
 		})

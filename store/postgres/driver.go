@@ -30,7 +30,8 @@ type driver struct {
 	losses             atomic.Uint64          // of connections
 	servers            []*pgx.ConnConfig      // as Config lists them
 	answered           atomic.Pointer[string] // the address that a connection was made to last
-	silent             atomic.Pointer[string] // the address that has not answered a request in time, until it answers a renewal
+	silent             atomic.Pointer[string] // the address that has not answered in time, until it answers a renewal
+	reread             chan struct{}          // has room for one: everything that is watched has been read after a failover
 	start              sync.Once              // of the goroutines
 	patience           time.Duration          // how long an answer on the link may take. Only attend uses it
 
@@ -64,7 +65,7 @@ func newDriver(config Config) (*driver, error) {
 		config: config, servers: servers, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
 		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
 		pool: pool{silent: map[chan struct{}]int{}}, patience: config.patience(),
-		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
+		reread: make(chan struct{}, 1), link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 		unwatched: map[int64]entered{},
 	}
 	for _, server := range servers {

@@ -54,6 +54,8 @@ func (d *driver) unsent(err error) error {
 		return d.explain(refused, store.ErrUnavailable)
 	case errors.As(err, &field):
 		return field
+	case errors.Is(err, errOldPrimary): // without what the client library says before it: the log has the first words
+		return errOldPrimary
 	case d.config.TLS != nil && strings.Contains(err.Error(), "refused TLS"):
 		err = adapter.HintTLS(err, "postgres", true)
 	}

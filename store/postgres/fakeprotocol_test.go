@@ -63,7 +63,7 @@ func (f *fakeServer) serve(c *fakeConn) {
 			return
 		}
 		f.mu.Lock()
-		if f.conns[c] {
+		if f.conns[c] && !f.stuck[c.address] {
 			f.handle(c, m)
 		}
 		f.mu.Unlock()

@@ -34,7 +34,7 @@ type fakeServer struct {
 	away    map[string]bool                      // by address: it refuses connections
 	gone    map[string]bool                      // by address: packets to it are dropped
 	slow    time.Duration                        // it takes so long to connect
-	stuck   map[string]bool                      // by address: it takes connections and says nothing
+	stuck   map[string]bool                      // by address: it takes connections and requests, and says nothing
 
 	standbys map[string]bool // by address
 

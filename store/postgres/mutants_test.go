@@ -156,6 +156,10 @@ var mistakes = []mutants.Mutant{
 	{"a link that reads nothing is made at once", "link.go", "return worked, err", "return true, err", "TestLookFails"},
 	{"a pooler is not noticed", "link.go", "return errPooler", "return nil", "TestNotificationsDoNotCome"},
 
+	{"a server that stands still is waited for", "conn.go", "d.silent.Store(&t.address)\n\t\t\t\twaits()", "d.silent.Store(&t.address)", "TestPausedPrimary"},
+	{"a server that stands still is tried first again", "conn.go", "d.silent.Store(&t.address)\n\t\t\t\twaits()", "waits()", "TestServerSaysNothing"},
+	{"no renewal at once after a failover", "session.go", "case <-d.reread:", "case <-make(chan struct{}):", "TestRenewalOnceAllIsRead"},
+	{"PGSERVICE counts", "conn.go", `os.Getenv("PGSERVICE") != ""`, "false", "TestEnvironmentIsIgnored"},
 	{"commits are cancelled", "conn.go", "if ctx.Value(dialed{}) == nil {", "if false {", "TestRequestIsNotCancelled"},
 	{"a warning is ignored", "request.go", `case err == nil && g.warning != "":`, "case false:", "TestWarning"},
 	{"the operator's isolation level", "conn.go", "SET default_transaction_isolation = 'read committed';", "", "TestSettings"},

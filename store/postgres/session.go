@@ -121,6 +121,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 		select {
 		case <-ticker.C:
+		case <-d.reread: // from now on renewals count again
 		case err := <-ended:
 			if errors.Is(err, engine.ErrOver) {
 				return nil

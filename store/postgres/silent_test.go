@@ -71,6 +71,48 @@ func TestCommitsThatHang(t *testing.T) {
 	})
 }
 
+// A primary stands still, and its standby is promoted a while later, when connections to the primary are being made. The
+// session is renewed on the new primary before the lease ends, whenever the primary stopped.
+func TestPausedPrimary(t *testing.T) {
+	for paused := range 6 {
+		for promoted := range 11 - paused%4 {
+			inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
+				f.epoch, f.standbys["b:1"] = 1, true
+				f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+				idle, stop := keep(t, d)
+				time.Sleep(time.Duration(24+paused)*time.Second + time.Millisecond)
+				f.set(func() { f.stuck["a:1"] = true })
+				for second := range 20 {
+					if second == promoted {
+						f.set(func() { f.standbys["b:1"], f.epochs = false, map[string]int{"b:1": 2} })
+					}
+					time.Sleep(time.Second)
+					require.Less(t, idle(), 16*time.Second, "the lease has ended: paused after %d s, promoted after %d s more", paused, promoted)
+				}
+				stop()
+			})
+		}
+	}
+}
+
+// After a failover renewals count once everything that is watched has been read. Then the session is renewed at once: the
+// lease might end before the next renewal is due.
+func TestRenewalOnceAllIsRead(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.epoch = 1
+		f.answer["renew"] = func(args []string) []any { return []any{args[0], int64(7), int64(24_000)} }
+		idle, stop := keep(t, d)
+		time.Sleep(25 * time.Second)
+		f.set(func() { f.epoch, f.hangs["look"] = 2, true })
+		f.drop()
+		time.Sleep(4 * time.Second)
+		require.Equal(t, 5*time.Second, idle(), "the renewal at 28 s does not count")
+		f.release()
+		require.Zero(t, idle())
+		stop()
+	})
+}
+
 // Every other renewal is sent on a connection that falls silent. The others go over another one, and no lease ends.
 func TestSilentConnections(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

@@ -222,7 +222,14 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 		d.show(b, rows, sent)
 		if b.all && !noSchema {
 			d.mu.Lock()
-			d.readEpoch, d.readAt = greetingOf(conn.PgConn()).epoch, time.Now()
+			if epoch := greetingOf(conn.PgConn()).epoch; epoch != d.readEpoch {
+				d.readEpoch = epoch
+				select {
+				case d.reread <- struct{}{}:
+				default:
+				}
+			}
+			d.readAt = time.Now()
 			d.mu.Unlock()
 		}
 	}

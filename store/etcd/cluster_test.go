@@ -50,7 +50,7 @@ func (c *cluster) handsOver(t *testing.T) {
 // The cluster's leader is killed, and then each member restarted in turn: the term goes on.
 func TestMembersRestart(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, long)
+	c := newCluster(t, long/2) // each confirmation comes within a quarter of that
 	m := c.leader(t)
 	require.NoError(t, m.Kill())
 	confirmedAgain(t, c.first.Store)

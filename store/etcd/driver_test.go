@@ -68,28 +68,17 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	const ttl = 9 * time.Second // in which a busy machine renews many sessions
-	for name, client := range map[string]*clientv3.Client{"own connection": nil, "caller's client": operator(t)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := Config{Client: client, TTL: ttl}
-			if client == nil {
-				config.Endpoints = sharedServer(t).Addrs()
-			}
-			harness := drivertest.Harness{
-				Open: func(context.Context) (engine.Driver, error) { return begin(config) },
-				TTL:  config.TTL,
-			}
-			if client == nil {
-				harness.OpenSlow = func(_ context.Context, delay time.Duration) (engine.Driver, error) {
-					network, slow := conformance.NewNetwork(), config
-					network.DelayReplies(delay)
-					slow.Dial = network.Dial
-					return begin(slow)
-				}
-			}
-			drivertest.Run(t, harness)
-		})
-	}
+	config := Config{Endpoints: sharedServer(t).Addrs(), TTL: ttl}
+	drivertest.Run(t, drivertest.Harness{
+		Open: func(context.Context) (engine.Driver, error) { return begin(config) },
+		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) {
+			network, slow := conformance.NewNetwork(), config
+			network.DelayReplies(delay)
+			slow.Dial = network.Dial
+			return begin(slow)
+		},
+		TTL: ttl,
+	})
 }
 
 // The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.

@@ -45,7 +45,8 @@ func fenced(t *testing.T) storetest.Fenced {
 		Late: func(ctx context.Context, b store.Ballot, key, value string) error {
 			return Save(ctx, late, b, key, value)
 		},
-		Line: line,
+		Line:   line,
+		Writes: 20,
 		Read: func(key string) string {
 			resp, err := client.Get(soon(t), key)
 			require.NoError(t, err)

@@ -85,14 +85,14 @@ func TestHandshakeThatIsGivenUpSaysNothing(t *testing.T) {
 }
 
 // A member falls silent at the moment in which leaders resign. The waiters connected to it lead after a quarter of the
-// TTL, with one election and with a hundred. Whichever member it is, requests are answered after a sixth
+// TTL, with one election and with many. Whichever member it is, requests are answered after a sixth
 // of the TTL.
 func TestSilentMemberIsLeft(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Minute
 	const slack = ttl / 40 // for new connections, on a busy machine
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: fast})
-	for _, elections := range []int{1, 100} {
+	for _, elections := range []int{1, 20} {
 		for _, address := range server.Addrs() {
 			t.Run(fmt.Sprintf("%d elections", elections), func(t *testing.T) {
 				t.Parallel()
@@ -150,44 +150,30 @@ func TestSilentMemberIsLeft(t *testing.T) {
 	}
 }
 
-// With a round trip of an eighth of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
-// The line is that slow from the start, or turns slow while the candidate leads.
+// The line turns slow while a candidate leads: with a round trip of an eighth of the TTL it keeps leading, and followers are
+// told and confirmed. The conformance suite has lines that are slow from the start.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second // an answer may be late by an eighth of that: 1.5 s, for a busy machine
-	for name, slowAtFirst := range map[string]bool{"from the start": true, "while leading": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var link storetest.Link
-			if slowAtFirst {
-				link.RoundTrip(ttl / 8)
-			}
-			election := newElection()
-			start := time.Now()
-			c := contend(t, open(t, Config{Dial: link.Dial, TTL: ttl}), election, "own")
-			term := receive(t, c.Terms, "it leads")
-			t.Logf("acknowledged after %v", time.Since(start))
-			require.Empty(t, c.Errors(), "the first campaign takes long enough")
-			link.RoundTrip(ttl / 8)
-			follower := open(t, Config{Dial: link.Dial, TTL: ttl})
-			leader, err := storetest.Leader(soon(t), follower, election, nil)
-			require.NoError(t, err)
-			require.Equal(t, "own", leader.Value)
-			start = time.Now()
-			var least = ttl
-			eventually(t, func() bool {
-				require.NoError(t, term.Context().Err(), "after %v", time.Since(start))
-				least = min(least, term.Remaining())
-				return time.Since(start) > ttl*3/2
-			}, "more than a TTL")
-			t.Logf("the lease had %v left at least", least)
-			c.Resign()
-			next, err := storetest.Leader(soon(t), follower, election, &leader)
-			require.NoError(t, err)
-			require.NotEqual(t, leader, next)
-			for _, st := range []store.Store{follower, c.Store} {
-				confirmedAgain(t, st)
-			}
-		})
+	var link storetest.Link
+	election := newElection()
+	c := contend(t, open(t, Config{Dial: link.Dial, TTL: ttl}), election, "own")
+	term := receive(t, c.Terms, "it leads")
+	link.RoundTrip(ttl / 8)
+	slow := time.Now()
+	follower := open(t, Config{Dial: link.Dial, TTL: ttl})
+	leader, err := storetest.Leader(soon(t), follower, election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "own", leader.Value)
+	eventually(t, func() bool {
+		require.NoError(t, term.Context().Err(), "after %v", time.Since(slow))
+		return time.Since(slow) > ttl
+	}, "a TTL")
+	c.Resign()
+	next, err := storetest.Leader(soon(t), follower, election, &leader)
+	require.NoError(t, err)
+	require.NotEqual(t, leader, next)
+	for _, st := range []store.Store{follower, c.Store} {
+		confirmedAgain(t, st)
 	}
 }

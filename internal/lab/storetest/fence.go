@@ -40,7 +40,9 @@ func (f Fenced) WritesAreFenced(t *testing.T) {
 		"resigned": func(t *testing.T, b store.Ballot, _ string) { require.NoError(t, b.Withdraw(Soon(t))) },
 		"expired": func(t *testing.T, b store.Ballot, election string) {
 			network.Cut()
-			Eventually(t, func() bool { return len(Values(t, next, election)) == 0 }, "the end of the session")
+			waiting := Cast(t, next, election, "waiting")
+			require.NoError(t, waiting.Wait(Soon(t)), "the end of the session")
+			require.NoError(t, waiting.Withdraw(Soon(t)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

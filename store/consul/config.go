@@ -29,8 +29,8 @@ type Config struct {
 	// Token is the ACL token to use. Default: the agent's own default token.
 	Token string
 	// TokenFunc returns the token instead, if it may change. The store calls it for each request. It returns when ctx
-	// ends. While it fails, requests have the last token. Before there is one, its error is that of an attempt, which is
-	// made again after a pause. Default: none.
+	// ends: after a twelfth of the TTL, once it has returned a token. While it fails, requests have the last token. Before
+	// there is one, its error is that of an attempt, which is made again after a pause. Default: none.
 	TokenFunc func(ctx context.Context) (string, error)
 	// Prefix is the key above all keys of the store, without "/" at either end. Default: "leadership".
 	Prefix string

@@ -29,8 +29,9 @@ type connections struct {
 	transport *http.Transport
 	logger    *slog.Logger
 
-	current func(ctx context.Context) (string, error) // returns the token
-	last    atomic.Pointer[string]                    // that it returned
+	current  func(ctx context.Context) (string, error) // returns the token
+	patience time.Duration                             // constant: what current may take once it has returned one
+	last     atomic.Pointer[string]                    // that it returned
 }
 
 const (
@@ -44,7 +45,7 @@ const (
 )
 
 func newConnections(d *dialer, c Config) *connections {
-	n := &connections{dialer: d, logger: c.Logger, current: c.Token, transport: &http.Transport{
+	n := &connections{dialer: d, logger: c.Logger, current: c.Token, patience: c.TTL / 12, transport: &http.Transport{
 		DialContext: d.connect, MaxIdleConnsPerHost: Queries + Burst, IdleConnTimeout: min(max(c.TTL, leastIdle), mostIdle),
 	}}
 	if n.current == nil {
@@ -112,9 +113,16 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // token returns the token of the moment. While there is none, the last one might still do: else an outage of what issues
-// tokens would end terms.
+// tokens would end terms, whether it refuses or hangs. At round trips of TTL/8 with a connection for each confirmation, a
+// lease of two thirds of the TTL has room for two times TTL/12.
 func (n *connections) token(ctx context.Context) (string, error) {
-	token, err := n.current(ctx)
+	limited := ctx
+	if n.last.Load() != nil {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, n.patience)
+		defer cancel()
+	}
+	token, err := n.current(limited)
 	if err == nil {
 		n.last.Store(&token)
 		return token, nil

@@ -193,13 +193,13 @@ func TestElector(t *testing.T) {
 func TestContextHasEndedWhenResignReturns(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		for range often(30) {
+		for range often(10) {
 			c, err := leadership.NewCandidate(st, election, "a", nil)
 			require.NoError(w, err)
 			term := w.campaign(c)
 			goOn := func(ctx context.Context) bool { return ctx.Err() == nil }
 			contexts := []context.Context{term.Context()}
-			for range 1000 {
+			for range 300 {
 				derived, cancel := context.WithCancel(term.Context())
 				defer cancel()
 				contexts = append(contexts, derived)

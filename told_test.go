@@ -227,11 +227,6 @@ func TestReentry(t *testing.T) {
 		err   error // with which it ends
 	}{
 		"Resign": {call: func(s scene) { s.c.Resign() }},
-		"Term.Resign": {call: func(s scene) {
-			if term := s.c.Term(); term != nil {
-				term.Resign()
-			}
-		}},
 		"Term.Withdraw": {waits: true, call: func(s scene) { // Run refuses
 			if term := s.c.Term(); term != nil {
 				_ = term.Withdraw(background)

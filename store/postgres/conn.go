@@ -208,6 +208,8 @@ func (d *driver) connect() (*pgx.Conn, error) {
 		case t := <-ended:
 			return t.conn, t.err
 		case <-waits:
+		case <-ctx.Done(): // a try that ends then might not tell
+			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 		}
 	}
 }

@@ -119,6 +119,17 @@ func TestServerSaysNothing(t *testing.T) {
 	}
 }
 
+// The store is closed while a connection is being made.
+func TestCloseWhileItConnects(t *testing.T) {
+	for range 20 {
+		inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.stuck["a:1"], f.stuck["b:1"] = true, true
+			d.begin()
+			time.Sleep(20 * time.Second)
+		})
+	}
+}
+
 // A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its
 // request.
 func TestWarning(t *testing.T) {

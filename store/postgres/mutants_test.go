@@ -159,6 +159,7 @@ var mistakes = []mutants.Mutant{
 	{"a server that stands still is waited for", "conn.go", "d.silent.Store(&t.address)\n\t\t\t\twaits()", "d.silent.Store(&t.address)", "TestPausedPrimary"},
 	{"a server that stands still is tried first again", "conn.go", "d.silent.Store(&t.address)\n\t\t\t\twaits()", "waits()", "TestServerSaysNothing"},
 	{"no renewal at once after a failover", "session.go", "case <-d.reread:", "case <-make(chan struct{}):", "TestRenewalOnceAllIsRead"},
+	{"a connection that is being made outlives the store", "conn.go", "case <-ctx.Done(): // a try that", "case <-make(chan struct{}): // a try that", "TestCloseWhileItConnects"},
 	{"PGSERVICE counts", "conn.go", `os.Getenv("PGSERVICE") != ""`, "false", "TestEnvironmentIsIgnored"},
 	{"commits are cancelled", "conn.go", "if ctx.Value(dialed{}) == nil {", "if false {", "TestRequestIsNotCancelled"},
 	{"a warning is ignored", "request.go", `case err == nil && g.warning != "":`, "case false:", "TestWarning"},

@@ -144,9 +144,9 @@ func (m *machine) fail(cut int, before given, most int, seen map[string]bool) {
 // subsets is how many states at most are all tried. If there are more, this many are drawn at random.
 func subsets() int {
 	if !whole.Tests() {
-		return 32
+		return 8
 	}
-	return 128
+	return 32
 }
 
 // TestPowerFailsAtEachCall: a process is elected in a new directory, and the power fails after each of its calls.
@@ -200,49 +200,47 @@ func TestPowerFailsAfterAKill(t *testing.T) {
 // TestPowerFailsInALongHistory: in each of some boots many ballots are cast and withdrawn, so that old tickets are
 // removed and ends raised, until the power fails at a random moment. No token that was returned is given out again.
 func TestPowerFailsInALongHistory(t *testing.T) {
-	t.Parallel()
-	for range max(1, subsets()/64) {
-		m := newMachine(t)
-		var before given
-		for range 3 {
-			type moment struct {
-				events int
-				given  given
-			}
-			moments := []moment{{m.born, before}}
-			for range 3 {
-				p, err := m.open(0)
-				require.NoError(t, err)
-				for range rand.N(600) {
-					e, err := p.cast(t)
-					require.NoError(t, err)
-					require.Greater(t, e.Token, before.token)
-					before.token = e.Token
-					if rand.N(20) == 0 {
-						revision, err := p.session.Acknowledge(t.Context(), e, "value")
-						require.NoError(t, err)
-						require.Greater(t, revision, before.revision)
-						before.revision = revision
-					}
-					m.disk.mu.Lock()
-					moments = append(moments, moment{len(m.disk.history), before})
-					m.disk.mu.Unlock()
-					if rand.N(10) > 0 {
-						require.NoError(t, p.session.Remove(t.Context(), engine.Removal{Entry: e}))
-					}
-				}
-				require.NoError(t, p.Close()) // its session goes on until the power fails
-			}
-			seen := map[string]bool{}
-			for range 4 {
-				at := moments[rand.N(len(moments))]
-				m.fail(at.events, at.given, 2, seen)
-			}
-			at, lost := moments[rand.N(len(moments))], map[int]bool{}
-			for _, event := range m.disk.pending(at.events) {
-				lost[event] = rand.N(2) == 0
-			}
-			m, before = m.after(at.events, lost), at.given
+	waits(t)
+	m := newMachine(t)
+	var before given
+	for range 3 {
+		type moment struct {
+			events int
+			given  given
 		}
+		moments := []moment{{m.born, before}}
+		for range 3 {
+			p, err := m.open(0)
+			require.NoError(t, err)
+			for range rand.N(600) {
+				e, err := p.cast(t)
+				require.NoError(t, err)
+				require.Greater(t, e.Token, before.token)
+				before.token = e.Token
+				if rand.N(20) == 0 {
+					revision, err := p.session.Acknowledge(t.Context(), e, "value")
+					require.NoError(t, err)
+					require.Greater(t, revision, before.revision)
+					before.revision = revision
+				}
+				m.disk.mu.Lock()
+				moments = append(moments, moment{len(m.disk.history), before})
+				m.disk.mu.Unlock()
+				if rand.N(10) > 0 {
+					require.NoError(t, p.session.Remove(t.Context(), engine.Removal{Entry: e}))
+				}
+			}
+			require.NoError(t, p.Close()) // its session goes on until the power fails
+		}
+		seen := map[string]bool{}
+		for range 4 {
+			at := moments[rand.N(len(moments))]
+			m.fail(at.events, at.given, 2, seen)
+		}
+		at, lost := moments[rand.N(len(moments))], map[int]bool{}
+		for _, event := range m.disk.pending(at.events) {
+			lost[event] = rand.N(2) == 0
+		}
+		m, before = m.after(at.events, lost), at.given
 	}
 }

@@ -23,29 +23,14 @@ const renewed = 9 * time.Second
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
-	t.Run("own connections", func(t *testing.T) {
-		t.Parallel()
-		open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
-			network := conformance.NewNetwork()
-			network.DelayReplies(delay)
-			return consul.NewDriver(consul.Config{TTL: renewed, Addresses: sharedServer(t).Addrs()[:1], Dial: network.Dial})
-		}
-		drivertest.Run(t, drivertest.Harness{TTL: renewed, OpenSlow: open, Open: func(context.Context) (engine.Driver, error) {
-			return consul.NewDriver(consul.Config{TTL: renewed, Addresses: sharedServer(t).Addrs()[:1]})
-		}})
-	})
-	t.Run("caller's client", func(t *testing.T) {
-		t.Parallel()
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		client, err := api.NewClient(&api.Config{
-			Address: sharedServer(t).Addrs()[0], HttpClient: &http.Client{Transport: transport},
-		})
-		require.NoError(t, err)
-		drivertest.Run(t, drivertest.Harness{TTL: renewed, Open: func(context.Context) (engine.Driver, error) {
-			return consul.NewDriver(consul.Config{TTL: renewed, Client: client})
-		}})
-	})
+	open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
+		network := conformance.NewNetwork()
+		network.DelayReplies(delay)
+		return consul.NewDriver(consul.Config{TTL: renewed, Addresses: sharedServer(t).Addrs()[:1], Dial: network.Dial})
+	}
+	drivertest.Run(t, drivertest.Harness{TTL: renewed, OpenSlow: open, Open: func(context.Context) (engine.Driver, error) {
+		return consul.NewDriver(consul.Config{TTL: renewed, Addresses: sharedServer(t).Addrs()[:1]})
+	}})
 }
 
 // A list without the store's own ballot, for example because Consul has left out keys that the token may not read, does

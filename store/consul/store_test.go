@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var elections = flag.Int("elections", 300, "in how many elections the process of TestManyElections stands")
+var elections = flag.Int("elections", 150, "in how many elections the process of TestManyElections stands")
 
 // A process stands, waits and follows in many elections, within the connections that a stock agent grants to one
 // address. A watch reports each change: the next resync of all keys comes with a renewal, after a quarter of the TTL,
@@ -108,7 +108,7 @@ func TestManyElections(t *testing.T) {
 	require.NoError(t, holder.Close()) // all others at once
 	each(takesOver)
 	t.Logf("one change took at most %v, %d at once %v, with at most %d connections", slowest, n, time.Since(began), conns.Most())
-	require.Less(t, conns.Most(), 128)
+	require.Less(t, conns.Most(), 100) // two such processes stay below what a stock agent grants
 	stop()
 	following.Wait()
 	require.NoError(t, many.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
@@ -24,9 +25,19 @@ func Break(d engine.Driver) {
 // Driver returns the store's driver.
 func (s *Store) Driver() engine.Driver { return s.driver }
 
+// connected waits for a connection as the engine does, for longer than a call of the driver.
+func (s *Store) connected(ctx context.Context) (*link, error) {
+	for {
+		l, err := s.driver.up(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrDenied) {
+			return l, err
+		}
+	}
+}
+
 // Session returns the session of the store's connection.
 func (s *Store) Session(ctx context.Context) (engine.Session, error) {
-	l, err := s.driver.up(ctx)
+	l, err := s.connected(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +60,7 @@ func (s *Store) Watches() (n int) {
 
 // Creations returns how many creations of the present session the engine does not know the outcome of.
 func (s *Store) Creations(ctx context.Context) (n int, err error) {
-	l, err := s.driver.up(ctx)
+	l, err := s.connected(ctx)
 	if err == nil {
 		l.session.creations.Range(func(any, any) bool { n++; return true })
 	}
@@ -58,7 +69,7 @@ func (s *Store) Creations(ctx context.Context) (n int, err error) {
 
 // Conn returns the client of the store's connection.
 func (s *Store) Conn(ctx context.Context) (*zk.Conn, error) {
-	l, err := s.driver.up(ctx)
+	l, err := s.connected(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,9 @@ var freshness = []Case{
 			e.first(ballot)
 			w := e.observe(b)
 			delay := e.h.TTL / 5
-			for i := range 12 { // at different times between two confirmations
+			for i := range 6 { // at different times between two confirmations
 				delay = e.delayReplies(b, delay, "AsOf goes on", func(since time.Time) bool { return w.asOf(e).After(since) })
-				e.pass(time.Duration(i) * e.h.TTL / 36)
+				e.pass(time.Duration(i) * e.h.TTL / 18)
 				l, err := w.changes(func() (store.Leader, error) { return e.tryAcknowledge(ballot, fmt.Sprint(i)) })
 				if !errors.Is(err, store.ErrLost) {
 					e.ok(err, "acknowledge")
@@ -68,47 +68,57 @@ var freshness = []Case{
 		Name:     "as-of-is-recent",
 		Explains: "while the service answers, AsOf is no older than half a TTL and two round trips",
 		check: func(e *env) {
-			a, b := e.open(), e.open()
-			ballot := e.cast(a, "a")
-			e.first(ballot)
-			e.acknowledge(ballot, "a")
-			w := e.observe(b)
-			e.until("the leader is known", func() bool { return !w.asOf(e).IsZero() })
-			r := recent{env: e, member: b, witness: w, asked: time.Now()}
-			for _, delay := range []time.Duration{0, e.h.TTL / 20, e.h.TTL / 50} {
-				b.Delay(delay)
-				r.check(e.h.TTL)
-			}
+			e.recently([]time.Duration{0, e.h.TTL / 20, e.h.TTL / 50}, func(r *recent, delay time.Duration) {
+				r.member.Delay(delay)
+				r.asked = time.Now()
+			})
 		},
 	},
 	{
 		Name:     "as-of-is-recent-after-an-outage",
 		Explains: "half a TTL and two round trips after the service has answered again, AsOf is no older than that",
 		check: func(e *env) {
-			a, b := e.open(), e.open()
-			ballot := e.cast(a, "a")
-			e.first(ballot)
-			e.acknowledge(ballot, "a")
-			w := e.observe(b)
-			e.until("the leader is known", func() bool { return !w.asOf(e).IsZero() })
-			for _, outage := range []time.Duration{e.h.TTL / 2, 2 * e.h.TTL} {
-				b.Cut()
+			e.recently([]time.Duration{e.h.TTL / 2, 2 * e.h.TTL}, func(r *recent, outage time.Duration) {
+				r.member.Cut()
 				e.pass(outage)
-				b.Heal()
+				r.member.Heal()
 				e.until("the service answers", func() bool {
 					ctx, cancel := context.WithTimeout(e.ctx, e.h.TTL/4)
 					defer cancel()
-					_, err := b.Ballots(ctx, e.election)
+					_, err := r.member.Ballots(ctx, e.election)
 					return err == nil
 				})
-				r := recent{env: e, member: b, witness: w, asked: time.Now()}
+				r.asked = time.Now()
 				for answered := r.asked; time.Since(answered) < e.h.TTL/2; {
 					r.ask()
 				}
-				r.check(e.h.TTL)
-			}
+			})
 		},
 	},
+}
+
+// recently checks for a TTL, in one member for each duration at the same time, the age of what it knows of a leader. Before
+// that it calls prepare, which sets asked.
+func (e *env) recently(each []time.Duration, prepare func(r *recent, d time.Duration)) {
+	e.TB.Helper()
+	ballot := e.cast(e.open(), "a")
+	e.first(ballot)
+	e.acknowledge(ballot, "a")
+	var all []*recent
+	for range each {
+		m := e.open()
+		r := &recent{env: e, member: m, witness: e.observe(m)}
+		e.until("the leader is known", func() bool { return !r.witness.asOf(e).IsZero() })
+		all = append(all, r)
+	}
+	var checking sync.WaitGroup
+	for i, r := range all {
+		checking.Go(func() {
+			prepare(r, each[i])
+			r.check(e.h.TTL)
+		})
+	}
+	checking.Wait()
 }
 
 // recent checks the age of what a member knows.
@@ -138,7 +148,7 @@ func (r *recent) check(d time.Duration) {
 // which this process stood still.
 func (r *recent) ask() time.Time {
 	r.TB.Helper()
-	r.pass(r.h.TTL / 500)
+	r.pass(r.h.TTL / 100)
 	r.ballots(r.member)
 	now := time.Now()
 	r.trips = append(r.trips, trip{r.asked, now, r.meter.Stalled()})

@@ -377,7 +377,7 @@ func isNews(known, prev store.Known) error {
 // until waits until a condition holds.
 func (e *env) until(what string, condition func() bool) {
 	e.TB.Helper()
-	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/500))
+	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/200))
 	defer tick.Stop()
 	held := false
 	defer func() { // also if the condition has ended the case, since one of its requests ended with the context

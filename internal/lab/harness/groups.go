@@ -23,12 +23,27 @@ func Run(t *testing.T, h conformance.Harness) {
 	RunCounting(t, h, h)
 }
 
-// RunTogether runs the cases that can run beside others, except for those that are named: several at a time, since they
-// mostly wait. Those that take long come first.
-func RunTogether(t *testing.T, h conformance.Harness, atATime int, except ...string) {
+// RunOfSessions runs the cases whose outcome depends on how long the service keeps a session, and on what renews it: a store
+// that has two kinds of sessions passes the others with one of them.
+func RunOfSessions(t *testing.T, h conformance.Harness, atATime int) {
+	named(t, ofSessions...).run(t, h, atATime)
+}
+
+var ofSessions = []string{
+	"no-term-without-a-renewal", "long-round-trips", "renewal-keeps-others-out", "slow-head-gives-way",
+	"lease-counts-from-the-request", "lease-leaves-a-grace", "first-answer-after-a-pause", "cut-off-leader-stops-first",
+	"late-confirmation-revives-nothing", "hanging-call-holds-nothing-up", "waiter-with-a-lost-session-never-wins",
+	"crash-is-taken-over", "tokens-grow-over-crashes", "outage-longer-than-the-session", "alone-after-a-partition",
+	"death-before-acknowledging", "acknowledgement-goes-with-the-ballot", "followers-see-every-leader",
+	"close-under-a-candidate", "close-against-a-cast", "close-ends-the-session", "as-of-is-recent-after-an-outage",
+}
+
+// RunTogether runs the cases that can run beside others: several at a time, since they mostly wait. Those that take long
+// come first.
+func RunTogether(t *testing.T, h conformance.Harness, atATime int) {
 	var cases group
 	for _, c := range conformance.Cases() {
-		if !slices.Contains(counting, c.Name) && !slices.Contains(except, c.Name) {
+		if !slices.Contains(counting, c.Name) {
 			cases = append(cases, c)
 		}
 	}

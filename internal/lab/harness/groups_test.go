@@ -11,6 +11,7 @@ import (
 // The lists name cases of the suite, and those of clusters check each promise but the ones that are counted.
 func TestLists(t *testing.T) {
 	named(t, counting...)
+	named(t, ofSessions...)
 	var promises []string
 	for _, c := range named(t, onClusters...) {
 		promises = append(promises, c.Promises...)

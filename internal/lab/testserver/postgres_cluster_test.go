@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Another member becomes the primary, and then the old one again. No transaction is lost, though one of the standbys has
+// Another member becomes the primary. No transaction is lost, though one of the standbys has
 // less of the log than the other. An old primary comes back at its own address with all transactions, also those of the others.
 func TestPostgresCluster(t *testing.T) {
 	t.Parallel()
@@ -28,27 +28,25 @@ func TestPostgresCluster(t *testing.T) {
 		c.Node(primaryOf()).Query(t, "INSERT INTO word VALUES ('"+words[len(words)-1]+"')")
 	}
 	const behind = 1
-	for range 2 {
-		old := primaryOf()
-		next := 2 - old
-		write("both standbys have it, of %d", old)
-		require.NoError(t, c.Node(behind).Disconnect(bounded(t)))
-		c.Node(old).Query(t, "INSERT INTO word VALUES ('ahead')")
-		words = append(words, "ahead")
-		require.NoError(t, c.Member(old).Kill())
-		require.Equal(t, next, primaryOf(), "%d has less of the log", behind)
-		write("%d is the primary", next)
-		require.NoError(t, c.Member(behind).Kill())
-		require.NoError(t, c.Member(old).Start(bounded(t)))
-		write("%d is a standby", old)
-		require.NoError(t, c.Member(behind).Start(bounded(t)))
-		write("all are there")
-		require.Equal(t, next, primaryOf())
-		for i := range 3 {
-			if i != next {
-				require.NoError(t, c.Node(i).CatchUp(bounded(t)))
-			}
-			require.Equal(t, strings.Join(words, "\n"), c.Node(i).Query(t, "SELECT text FROM word"), "member %d", i)
+	old := primaryOf()
+	next := 2 - old
+	write("both standbys have it, of %d", old)
+	require.NoError(t, c.Node(behind).Disconnect(bounded(t)))
+	c.Node(old).Query(t, "INSERT INTO word VALUES ('ahead')")
+	words = append(words, "ahead")
+	require.NoError(t, c.Member(old).Kill())
+	require.Equal(t, next, primaryOf(), "%d has less of the log", behind)
+	write("%d is the primary", next)
+	require.NoError(t, c.Member(behind).Kill())
+	require.NoError(t, c.Member(old).Start(bounded(t)))
+	write("%d is a standby", old)
+	require.NoError(t, c.Member(behind).Start(bounded(t)))
+	write("all are there")
+	require.Equal(t, next, primaryOf())
+	for i := range 3 {
+		if i != next {
+			require.NoError(t, c.Node(i).CatchUp(bounded(t)))
 		}
+		require.Equal(t, strings.Join(words, "\n"), c.Node(i).Query(t, "SELECT text FROM word"), "member %d", i)
 	}
 }

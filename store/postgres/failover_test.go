@@ -287,7 +287,7 @@ func TestSynchronousStandby(t *testing.T) {
 					}
 				}
 			}()
-			for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
+			for start := time.Now(); time.Since(start) < 12*time.Second; time.Sleep(time.Second) {
 				n, err := strconv.Atoi(p.primary.Query(t, "SELECT count(*) "+clients+" AND usename = 'hanging' AND wait_event = 'SyncRep'"))
 				require.NoError(t, err)
 				require.LessOrEqual(t, n, 6, "commits that hang after %v", time.Since(start))

@@ -62,7 +62,7 @@ func TestFenceNeedsPermission(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, "/data of "+election)
-	b := castFirst(t, open(t, zookeeper.Config{User: "u", Password: "p"}), election, "own")
+	b := castFirst(t, open(t, zookeeper.Config{User: "u", Password: "p", Root: "/of the user of the fence"}), election, "own")
 	require.ErrorIs(t, save(conn, b, "/data of "+election, "value"), zk.ErrNoAuth)
 	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
 	require.NoError(t, save(conn, b, "/data of "+election, "value"))

@@ -19,10 +19,9 @@ import (
 // Each way to end a candidate, in every state, twice, and after the other ways.
 func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
-		"idle":           func(*world, *leadership.Candidate) {},
-		"campaigning":    func(_ *world, c *leadership.Candidate) { go campaignOnce(c) },
-		"running":        func(_ *world, c *leadership.Candidate) { run(c, serve) },
-		"on the channel": func(_ *world, c *leadership.Candidate) { c.RunForElection() },
+		"idle":        func(*world, *leadership.Candidate) {},
+		"campaigning": func(_ *world, c *leadership.Candidate) { go campaignOnce(c) },
+		"running":     func(_ *world, c *leadership.Candidate) { run(c, serve) },
 	}
 	ends := map[string]func(w *world, c *leadership.Candidate, st store.Store){
 		"Stop": func(_ *world, c *leadership.Candidate, _ store.Store) { halt(c) },
@@ -68,17 +67,17 @@ func TestEndsInEveryState(t *testing.T) {
 	}
 }
 
-// A normal Stop is not an error: neither the hook nor the channel reports one, in any order of the goroutines.
+// A normal Stop is not an error: no event reports one, in any order of the goroutines.
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		for range often(500) {
 			c, err := leadership.NewCandidate(st, election, "a", withoutErrors(w))
 			require.NoError(w, err)
-			_, errs := c.RunForElection()
+			result := run(c, leadership.Lead)
 			synctest.Wait()
 			require.True(w, c.IsLeader())
-			w.stops(c, errs)
+			w.stops(c, result)
 			if w.Failed() {
 				return
 			}
@@ -159,7 +158,7 @@ func TestDoneWaitsForTheStoreOneTTL(t *testing.T) {
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
 			b.withdraw = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		}), "a", nil)
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(time.Second)
 		require.True(w, c.IsLeader())
 		c.Stop()
@@ -175,11 +174,6 @@ func TestFollowerEnds(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
 		"never started": func(*leadership.Follower) {},
 		"started":       func(f *leadership.Follower) { f.Start() },
-		"on channels":   func(f *leadership.Follower) { f.FollowElection() },
-		"with callbacks": func(f *leadership.Follower) {
-			f.OnNewLeader(func(context.Context, leadership.Leader) {})
-			f.Start()
-		},
 	} {
 		for _, cut := range []bool{false, true} {
 			virtual(t, func(w *world) {
@@ -227,7 +221,7 @@ func TestCloseUnderEverything(t *testing.T) {
 			}))
 		}
 		w.at(ttl)
-		require.Len(w, w.ballots(), 15)
+		require.Len(w, w.ballots(), 5*len(forms))
 		require.NoError(w, st.Close())
 		for _, result := range results {
 			require.ErrorIs(w, <-result, leadership.ErrClosed)
@@ -296,10 +290,10 @@ func TestHooksCostNoGoroutine(t *testing.T) {
 		var happened diary
 		var log journal
 		st := w.open()
-		lead := func(opts *leadership.Options) int {
+		lead := func(opts *leadership.CandidateOptions) int {
 			before := goroutines()
 			c := w.candidate(st, "a", opts)
-			c.RunForElection()
+			run(c, leadership.Lead)
 			w.until(c.IsLeader)
 			w.at(w.now() + 2*ttl)
 			cost := goroutines() - before
@@ -309,33 +303,7 @@ func TestHooksCostNoGoroutine(t *testing.T) {
 		}
 		lead(nil) // opens the session
 		plain := lead(nil)
-		require.Equal(w, plain, lead(&leadership.Options{Hooks: keeping(w, &happened), Logger: log.logger()}))
-	})
-}
-
-// TestNothingWaitsForANewLeaderCallbackThatHangs: however often a candidate stands again meanwhile, no goroutine of an earlier
-// turn waits.
-func TestNothingWaitsForANewLeaderCallbackThatHangs(t *testing.T) {
-	virtual(t, func(w *world) {
-		other := w.lead(w.open(), "other")
-		c := w.candidate(w.open(), "a", nil)
-		released := make(chan struct{})
-		c.OnNewLeader(func(context.Context, leadership.Leader) { <-released })
-		c.RunForElection()
-		synctest.Wait()
-		require.NoError(w, other.Withdraw(background))
-		again := func(times int) int {
-			for range times {
-				token := c.Term().Token()
-				c.Resign()
-				w.until(func() bool { term := c.Term(); return term != nil && term.Token() > token })
-			}
-			return goroutines()
-		}
-		w.until(c.IsLeader)
-		before := again(1)
-		require.Equal(w, before, again(10))
-		close(released)
+		require.Equal(w, plain, lead(&leadership.CandidateOptions{Events: keeping(w, &happened).tell, Logger: log.logger()}))
 	})
 }
 
@@ -345,37 +313,34 @@ func TestEverythingAtOnce(t *testing.T) {
 		virtual(t, func(w *world) {
 			st := w.open()
 			f := w.follower(st, nil)
-			f.OnNewLeader(func(context.Context, leadership.Leader) {})
-			f.OnLeaderGone(func(context.Context) {})
 			var candidates []*leadership.Candidate
 			for _, value := range []string{"a", "b", "c"} {
-				c := w.candidate(st, value, nil)
-				c.OnWon(func(context.Context, *leadership.Term) error { return nil })
-				c.OnNewLeader(func(context.Context, leadership.Leader) {})
-				c.OnTakeoverFailed(func(error) {})
-				candidates = append(candidates, c)
+				candidates = append(candidates, w.candidate(st, value, nil))
 			}
 			ctx, cancel := context.WithTimeout(background, time.Minute)
 			defer cancel()
 			calls := []func(c *leadership.Candidate){
 				func(c *leadership.Candidate) { _ = c.Run(ctx, leadership.Lead) },
-				func(c *leadership.Candidate) { c.RunForElection() },
+				func(c *leadership.Candidate) { run(c, leadership.Lead) },
 				func(c *leadership.Candidate) {
 					if term, err := c.Campaign(ctx); err == nil {
 						_ = term.Acknowledge(ctx)
 						term.Remaining()
-						term.Deadline()
 						_ = term.Withdraw(ctx)
 					}
 				},
 				func(c *leadership.Candidate) { c.Resign() },
 				func(c *leadership.Candidate) {
-					if term := c.Term(); term != nil {
+					if term := termOf(c); term != nil {
 						_ = term.Acknowledge(ctx)
 					}
 				},
 				func(c *leadership.Candidate) { c.IsLeader() },
-				func(*leadership.Candidate) { f.FollowElection() },
+				func(*leadership.Candidate) {
+					for range f.Changes(ctx) {
+						break
+					}
+				},
 				func(*leadership.Candidate) { f.Start(); f.Leader(); f.AsOf() },
 				func(*leadership.Candidate) { _, _ = f.Wait(ctx) },
 				func(*leadership.Candidate) { st.Faults().LoseReplies() },
@@ -402,23 +367,4 @@ func TestEverythingAtOnce(t *testing.T) {
 			require.Empty(w, w.ballots())
 		})
 	}
-}
-
-// The candidate is not idle before all that Run has started is over.
-func TestRunIsNotOverBeforeItsCallbacks(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "other")
-		c := w.candidate(w.open(), "a", nil)
-		resumed := make(chan struct{})
-		c.OnNewLeader(func(context.Context, leadership.Leader) { <-resumed })
-		ctx, cancel := context.WithCancel(background)
-		result := async(func() error { return c.Run(ctx, serve) })
-		require.True(w, pending(result))
-		cancel()
-		require.True(w, pending(result))
-		_, err := c.Campaign(background)
-		close(resumed)
-		require.ErrorIs(w, err, leadership.ErrRunning)
-		require.ErrorIs(w, <-result, context.Canceled)
-	})
 }

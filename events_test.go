@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"reflect"
-	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,7 +19,7 @@ import (
 )
 
 // keeping returns hooks that write everything into a diary, with the number of the term for its token.
-func keeping(w *world, d *diary) *leadership.Hooks {
+func keeping(w *world, d *diary) hooks {
 	terms := map[uint64]int{}
 	name := func(election_ string, token uint64) int {
 		d.mu.Lock()
@@ -31,7 +31,7 @@ func keeping(w *world, d *diary) *leadership.Hooks {
 		return terms[token]
 	}
 	now := func() time.Duration { return w.now().Truncate(10 * time.Millisecond) }
-	return &leadership.Hooks{
+	return hooks{
 		TermBegan: func(e string, token uint64) { d.add("%v won %d", now(), name(e, token)) },
 		TermEnded: func(e string, token uint64, cause error) {
 			for _, wanted := range []error{leadership.ErrResigned, leadership.ErrStopped} {
@@ -59,8 +59,8 @@ func TestHooksOfACandidate(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: keeping(w, &happened)})
-		c.RunForElection()
+		c := w.candidate(st, "a", &leadership.CandidateOptions{Events: keeping(w, &happened).tell})
+		run(c, leadership.Lead)
 		w.at(renew)
 		st.Faults().Delay(500 * time.Millisecond)
 		w.at(2*renew + time.Second)
@@ -77,36 +77,9 @@ func TestHooksOfACandidate(t *testing.T) {
 	})
 }
 
-// A hook that hangs delays the events that it reports, but not the end of the term.
-func TestHooksThatHang(t *testing.T) {
-	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{
-		"InJeopardy": func(hang func()) *leadership.Hooks {
-			return &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) { hang() }}
-		},
-		"Acknowledged": func(hang func()) *leadership.Hooks {
-			return &leadership.Hooks{Acknowledged: func(string, uint64, leadership.Leader) { hang() }}
-		},
-	} {
-		virtualRun(t, name, func(w *world) {
-			resumed := make(chan struct{})
-			st := w.open()
-			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
-			elected, _ := c.RunForElection()
-			w.at(renew)
-			require.False(w, <-elected)
-			require.True(w, <-elected)
-			st.Faults().Cut()
-			require.False(w, <-elected)
-			require.Equal(w, renew+valid, w.now())
-			require.False(w, c.IsLeader())
-			close(resumed)
-		})
-	}
-}
-
 // Any hook may be nil, and so may all options.
 func TestWithoutHooks(t *testing.T) {
-	for _, opts := range []*leadership.Options{nil, {}, {Hooks: &leadership.Hooks{}}} {
+	for _, opts := range []*leadership.CandidateOptions{nil, {}, {Events: hooks{}.tell}} {
 		virtual(t, func(w *world) {
 			f := w.follower(&fakeStore{Store: w.open(), observe: failing(3)}, opts)
 			f.Start()
@@ -117,7 +90,7 @@ func TestWithoutHooks(t *testing.T) {
 					return store.Leader{}, store.ErrUnknownOutcome
 				}
 			}), "a", opts)
-			c.RunForElection()
+			run(c, leadership.Lead)
 			w.at(2 * renew)
 			st.Faults().Cut()
 			w.at(2*renew + ttl)
@@ -159,8 +132,8 @@ func TestLogger(t *testing.T) {
 			},
 		}))
 		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Logger: logger})
-		f := w.follower(st, &leadership.Options{Logger: logger})
+		c := w.candidate(st, "a", &leadership.CandidateOptions{Logger: logger})
+		f := w.follower(st, &leadership.CandidateOptions{Logger: logger})
 		term := w.campaign(c)
 		require.NoError(w, term.Acknowledge(background))
 		require.NoError(w, term.Withdraw(background))
@@ -190,15 +163,15 @@ level=INFO msg="leader changed" election=database/primary leader=other
 func TestTermEndedComesAfterTermBegan(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
-		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+		c := w.candidate(w.open(), "a", &leadership.CandidateOptions{Events: hooks{
 			TermBegan: func(string, uint64) {
 				happened.add("begins")
 				time.Sleep(ttl)
 				happened.add("began")
 			},
 			TermEnded: func(string, uint64, error) { happened.add("ended") },
-		}})
-		c.RunForElection()
+		}.tell})
+		run(c, leadership.Lead)
 		w.at(time.Second)
 		require.True(w, c.IsLeader())
 		c.Stop()
@@ -214,16 +187,16 @@ func TestTermEndedComesAfterTermBegan(t *testing.T) {
 func TestTermEndedComesBeforeTheNextTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
-		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+		c := w.candidate(w.open(), "a", &leadership.CandidateOptions{Events: hooks{
 			TermBegan: func(string, uint64) { happened.add("began") },
 			TermEnded: func(string, uint64, error) { time.Sleep(ttl); happened.add("ended") },
-		}})
-		c.RunForElection()
+		}.tell})
+		run(c, leadership.Lead)
 		synctest.Wait()
-		first := c.Term()
+		first := termOf(c)
 		c.Resign()
 		w.until(c.IsLeader)
-		require.Greater(w, c.Term().Token(), first.Token())
+		require.Greater(w, termOf(c).Token(), first.Token())
 		require.Equal(w, []string{"began"}, happened.all())
 		w.at(2 * ttl)
 		require.Equal(w, []string{"began", "ended", "began"}, happened.all())
@@ -235,8 +208,8 @@ func TestInJeopardy(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: keeping(w, &happened)})
-		c.RunForElection()
+		c := w.candidate(st, "a", &leadership.CandidateOptions{Events: keeping(w, &happened).tell})
+		run(c, leadership.Lead)
 		synctest.Wait()
 		require.Len(w, happened.all(), 2)
 		jeopardy := func(from time.Duration) {
@@ -271,10 +244,10 @@ func TestSlowRenewalsAreNotOverdue(t *testing.T) {
 		require.NoError(w, err)
 		w.Cleanup(func() { require.NoError(w, st.Close()) })
 		st.Faults().Delay(renew / 2) // the lease of 8 s is renewed when 1.4 s are left: after 0.6 s and two round trips of 3 s
-		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+		c := w.candidate(st, "a", &leadership.CandidateOptions{Logger: log.logger(), Events: hooks{
 			InJeopardy: func(string, uint64, time.Duration) { jeopardies++ },
-		}})
-		c.RunForElection()
+		}.tell})
+		run(c, leadership.Lead)
 		w.at(10 * ttl)
 		require.True(w, c.IsLeader())
 		require.Greater(w, renewals, 30)
@@ -293,13 +266,13 @@ func TestRenewedWhenItIsOverdue(t *testing.T) {
 		lease := store.NewLease()
 		lease.Renew(store.Now(), valid)
 		var calls, wrong atomic.Int32
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{
-			Hooks: &leadership.Hooks{InJeopardy: func(_ string, _ uint64, remaining time.Duration) {
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.CandidateOptions{
+			Events: hooks{InJeopardy: func(_ string, _ uint64, remaining time.Duration) {
 				calls.Add(1)
 				if remaining >= valid/3 {
 					wrong.Add(1)
 				}
-			}},
+			}}.tell,
 		})
 		w.campaign(c)
 		for range often(100) {
@@ -319,11 +292,11 @@ func TestReportsWhileAHookHangsAreBounded(t *testing.T) {
 		lease.Renew(store.Now(), valid)
 		var happened diary
 		resumed := make(chan struct{})
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{
-			Hooks: &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) {
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.CandidateOptions{
+			Events: hooks{InJeopardy: func(string, uint64, time.Duration) {
 				happened.add("in jeopardy")
 				<-resumed
-			}},
+			}}.tell,
 		})
 		require.NoError(w, w.campaign(c).Acknowledge(background))
 		for range 300 {
@@ -367,9 +340,9 @@ func TestNothingIsToldAfterDone(t *testing.T) {
 				<-released
 				return leadership.Leader{Value: "a", Revision: 1}, nil
 			}
-		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+		}), "a", &leadership.CandidateOptions{Events: hooks{
 			Acknowledged: func(string, uint64, leadership.Leader) { told = true },
-		}})
+		}.tell})
 		term := w.campaign(c)
 		acknowledged := async(func() error { return term.Acknowledge(background) })
 		synctest.Wait()
@@ -384,57 +357,44 @@ func TestNothingIsToldAfterDone(t *testing.T) {
 	})
 }
 
-// Hooks and a log handler that exit each time: the terms go on, all hooks are called again, and each failure is reported.
-func TestHooksThatExit(t *testing.T) {
+// Events and a log handler that exit each time: the terms go on, Events is called again, and the log reports each failure.
+func TestEventsThatExit(t *testing.T) {
 	for exit, how := range exits {
 		virtualRun(t, exit, func(w *world) {
 			var happened diary
-			leave := func(hook string) { happened.add("%s", hook); how.leave() }
-			hooks := &leadership.Hooks{
-				TermBegan:            func(string, uint64) { leave("TermBegan") },
-				TermEnded:            func(string, uint64, error) { leave("TermEnded") },
-				Acknowledged:         func(string, uint64, leadership.Leader) { leave("Acknowledged") },
-				Cast:                 func(string, uint64) { leave("Cast") },
-				GivenBack:            func(string, uint64, time.Duration) { leave("GivenBack") },
-				InJeopardy:           func(string, uint64, time.Duration) { leave("InJeopardy") },
-				ResignationRequested: func(string, uint64) { leave("ResignationRequested") },
-				LeaderChanged:        func(string, leadership.Leader) { leave("LeaderChanged") },
-				Error:                func(string, error, time.Duration) { leave("Error") },
-			}
+			leave := func(kind string) { happened.add("%s", kind); how.leave() }
+			var log journal
+			opts := &leadership.CandidateOptions{Logger: log.logger(), Events: func(e leadership.Event) { leave(e.Kind.String()) }}
 			st := w.open()
-			f := w.follower(&fakeStore{Store: w.open(), observe: failing(2)}, &leadership.Options{Hooks: hooks})
-			_, errs := f.FollowElection()
-			synctest.Wait()
-			require.ErrorContains(w, <-errs, how.says)
-			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
-			_, errs = c.RunForElection()
+			f := w.follower(&fakeStore{Store: w.open(), observe: failing(2)}, opts)
+			f.Start()
+			c := w.candidate(failingFirst(st), "a", opts)
+			run(c, leadership.Lead)
 			for range 2 {
 				w.until(c.IsLeader)
 				synctest.Wait()
-				require.ErrorContains(w, <-errs, how.says)
 				st.Faults().Cut()
-				w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
+				w.until(func() bool { return termOf(c).Remaining() < 2*time.Second })
 				st.Faults().Heal()
 				w.at(w.now() + ttl)
 				require.True(w, c.IsLeader())
-				require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
+				require.NoError(w, w.observer.RequestResignation(background, election, termOf(c).Token()))
 				synctest.Wait()
 			}
 			w.until(c.IsLeader)
 			halt(c)
 			require.NoError(w, f.Err())
-			for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Cast", "GivenBack", "InJeopardy", "ResignationRequested", "Error"} {
-				require.Greater(w, happened.count(hook), 1, hook)
+			for kind := leadership.BallotCast; kind <= leadership.AttemptFailed; kind++ {
+				require.True(w, happened.has(kind.String()), "%v", kind)
+				require.True(w, strings.Contains(strings.ReplaceAll(log.String(), `"`, ""), fmt.Sprintf("event=%v error=", kind)), "%v", kind)
 			}
-			require.Equal(w, 1, happened.count("LeaderChanged"))
+			require.Equal(w, 2, happened.count(leadership.RenewalOverdue.String()), "it is called again")
+			require.Contains(w, log.String(), how.says)
 		})
 		virtualRun(t, exit+" of the log handler", func(w *world) {
 			st := w.open()
 			c, f := w.candidate(st, "a", handledBy(func(string) { how.leave() })), w.follower(st, handledBy(func(string) { how.leave() }))
-			_, lost := f.FollowElection()
-			require.ErrorContains(w, <-lost, "a line of the log is lost: ")
-			_, lost = c.RunForElection()
-			require.ErrorContains(w, <-lost, how.says)
+			run(c, leadership.Lead)
 			w.until(c.IsLeader)
 			leader, err := f.Wait(background)
 			require.NoError(w, err)
@@ -446,41 +406,4 @@ func TestHooksThatExit(t *testing.T) {
 			require.Empty(w, w.ballots())
 		})
 	}
-}
-
-// TestChainHooks: each hook of each of the list is called, with the same arguments, whatever the one before does.
-func TestChainHooks(t *testing.T) {
-	fields := reflect.TypeFor[leadership.Hooks]()
-	for i := range fields.NumField() {
-		name := fields.Field(i).Name
-		var called []string
-		hooks := func(who string, then func()) *leadership.Hooks {
-			var h leadership.Hooks
-			f := reflect.ValueOf(&h).Elem().Field(i)
-			f.Set(reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
-				called = append(called, who+args[0].String())
-				then()
-				return nil
-			}))
-			return &h
-		}
-		chain := leadership.ChainHooks(nil, hooks("a", func() { panic("a") }), &leadership.Hooks{}, hooks("b", runtime.Goexit), hooks("c", func() {}))
-		args := make([]reflect.Value, fields.Field(i).Type.NumIn())
-		for k := range args {
-			args[k] = reflect.Zero(fields.Field(i).Type.In(k))
-		}
-		args[0] = reflect.ValueOf("1")
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() { _ = recover() }()
-			reflect.ValueOf(chain).Elem().Field(i).Call(args)
-		}()
-		<-done
-		require.Equal(t, []string{"a1", "b1", "c1"}, called, name)
-		for k := range fields.NumField() {
-			require.Equal(t, k != i, reflect.ValueOf(chain).Elem().Field(k).IsNil(), "none of the list has %s", fields.Field(k).Name)
-		}
-	}
-	require.Equal(t, &leadership.Hooks{}, leadership.ChainHooks())
 }

@@ -29,17 +29,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer f.Stop()
-	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-		fmt.Println("connecting to", leader.Value)
-		cancel() // enough for an example
-	})
-	f.Start()
-
 	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+	go c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 		fmt.Println("becoming primary")
 		if err := term.Acknowledge(ctx); err != nil { // followers learn of us now, not before
 			return err
@@ -47,11 +41,16 @@ func Example() {
 		<-ctx.Done() // it ends when leadership does
 		return nil
 	})
-	fmt.Println(err)
+	leader, err := f.Wait(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("connecting to", leader.Value)
+	c.Stop()
+	<-c.Done()
 	// Output:
 	// becoming primary
 	// connecting to dbhost2:4567
-	// context canceled
 }
 
 // must stands for the handling of errors in the examples below.
@@ -69,7 +68,7 @@ func open() store.Store {
 }
 
 // candidate returns a candidate of the election "x".
-func candidate(st store.Store, value string, opts *leadership.Options) *leadership.Candidate {
+func candidate(st store.Store, value string, opts *leadership.CandidateOptions) *leadership.Candidate {
 	c, err := leadership.NewCandidate(st, "x", value, opts)
 	must(err)
 	return c
@@ -135,102 +134,6 @@ func ExampleCandidate_Campaign() {
 	// leading: false
 }
 
-// RunForElection drives a candidate by channels: true when a term begins, false when it ends.
-func ExampleCandidate_RunForElection() {
-	st := open()
-	defer st.Close()
-	c := candidate(st, "a", nil)
-	election, errs := c.RunForElection()
-	for leading := range election {
-		fmt.Println("leading:", leading)
-		if leading {
-			c.Stop() // closes both channels
-		}
-	}
-	for err := range errs {
-		fmt.Println(err)
-	}
-	<-c.Done() // now the store can be closed
-	// Output:
-	// leading: false
-	// leading: true
-	// leading: false
-}
-
-// Callbacks work with Run and with RunForElection. The won callbacks take over; followers are told after the last one.
-func ExampleCandidate_OnWon() {
-	st := open()
-	defer st.Close()
-	f := follower(st)
-	defer f.Stop()
-	c := candidate(st, "a", nil)
-	c.OnWon(func(ctx context.Context, term *leadership.Term) error {
-		_, known := f.Leader()
-		fmt.Println("taking over, known to followers:", known)
-		return nil
-	})
-	c.RunForElection()
-	defer c.Stop()
-	leader, err := f.Wait(context.Background()) // the acknowledgement comes after all won callbacks
-	fmt.Println("leader:", leader.Value, err)
-	// Output:
-	// taking over, known to followers: false
-	// leader: a <nil>
-}
-
-func ExampleCandidate_OnNewLeader() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	c := candidate(st, "b", nil)
-	called := make(chan struct{})
-	c.OnNewLeader(func(ctx context.Context, leader leadership.Leader) {
-		fmt.Println("new leader:", leader.Value)
-		close(called)
-	})
-	c.RunForElection()
-	<-called
-	c.Stop()
-	must(term.Withdraw(context.Background()))
-	// Output: new leader: a
-}
-
-func ExampleCandidate_OnTermEnded() {
-	st := open()
-	defer st.Close()
-	c := candidate(st, "a", nil)
-	c.OnTermEnded(func(term *leadership.Term, cause error) {
-		fmt.Println("the work has stopped, the ballot still stands:", cause)
-	})
-	fmt.Println(c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
-		c.Stop()
-		<-ctx.Done()
-		fmt.Println("stopping the work")
-		return nil
-	}))
-	// Output:
-	// stopping the work
-	// the work has stopped, the ballot still stands: stopped
-	// <nil>
-}
-
-// A takeover that fails is never acknowledged: followers do not hear of it.
-func ExampleCandidate_OnTakeoverFailed() {
-	st := open()
-	defer st.Close()
-	c := candidate(st, "a", nil)
-	broken := errors.New("disk is full")
-	c.OnWon(func(ctx context.Context, term *leadership.Term) error { return broken })
-	c.OnTakeoverFailed(func(err error) {
-		fmt.Println(err, errors.Is(err, broken))
-		c.Stop() // instead of going to the back of the queue
-	})
-	fmt.Println(c.Run(context.Background(), leadership.Lead))
-	// Output:
-	// the leader's function failed: takeover failed: disk is full true
-	// <nil>
-}
-
 // IsLeader is cheap enough to ask at each request.
 func ExampleCandidate_IsLeader() {
 	st := open()
@@ -259,12 +162,11 @@ func ExampleCandidate_Resign() {
 	st := open()
 	defer st.Close()
 	first, second := candidate(st, "first", nil), candidate(st, "second", nil)
-	a, _ := first.RunForElection()
+	a := events(first)
 	defer first.Stop()
-	fmt.Println("first leads:", <-a, <-a)
-	b, _ := second.RunForElection()
+	fmt.Println("first leads:", <-a)
+	b := events(second)
 	defer second.Stop()
-	fmt.Println("second leads:", <-b)
 	for { // until the second stands too
 		queue, err := st.Ballots(context.Background(), "x")
 		must(err)
@@ -276,8 +178,7 @@ func ExampleCandidate_Resign() {
 	fmt.Println("first leads:", <-a)
 	fmt.Println("second leads:", <-b)
 	// Output:
-	// first leads: false true
-	// second leads: false
+	// first leads: true
 	// first leads: false
 	// second leads: true
 }
@@ -302,21 +203,23 @@ func ExampleCandidate_Stop() {
 	// 0 <nil>
 }
 
-func ExampleHooks() {
+func ExampleEvent() {
 	st := open()
 	defer st.Close()
-	hooks := &leadership.Hooks{
-		TermBegan: func(election string, token uint64) { fmt.Println("began:", election) },
-		Acknowledged: func(election string, token uint64, leader leadership.Leader) {
-			fmt.Println("acknowledged", leader.Value)
-		},
-		TermEnded: func(election string, token uint64, cause error) { fmt.Println("ended:", cause) },
-	}
-	c := candidate(st, "a", &leadership.Options{Hooks: hooks})
+	c := candidate(st, "a", &leadership.CandidateOptions{Events: func(e leadership.Event) {
+		switch e.Kind {
+		case leadership.TermBegan:
+			fmt.Println("began:", e.Election)
+		case leadership.Acknowledged:
+			fmt.Println("acknowledged", e.Leader.Value)
+		case leadership.TermEnded:
+			fmt.Println("ended:", e.Err)
+		}
+	}})
 	term, err := c.Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
-	must(term.Withdraw(context.Background())) // it waits for no hook
+	must(term.Withdraw(context.Background())) // it does not wait for events to be told
 	c.Stop()
 	<-c.Done()
 	// Output:
@@ -325,7 +228,7 @@ func ExampleHooks() {
 	// ended: resigned
 }
 
-func ExampleOptions() {
+func ExampleCandidateOptions() {
 	st := open()
 	defer st.Close()
 	untimed := func(_ []string, a slog.Attr) slog.Attr { // so that the output is the same each time
@@ -335,7 +238,7 @@ func ExampleOptions() {
 		return a
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: untimed}))
-	c := candidate(st, "a", &leadership.Options{Logger: logger})
+	c := candidate(st, "a", &leadership.CandidateOptions{Logger: logger})
 	term, err := c.Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
@@ -450,33 +353,13 @@ func follower(st store.Store) *leadership.Follower {
 	return f
 }
 
-func ExampleFollower_FollowElection() {
-	st := open()
-	defer st.Close()
-	f := follower(st)
-	leaders, errs := f.FollowElection()
-	fmt.Println(<-leaders == leadership.Leader{}) // no leader yet
-	term := lead(st, "a")
-	fmt.Println((<-leaders).Value)
-	must(term.Withdraw(context.Background()))
-	fmt.Println(<-leaders == leadership.Leader{})
-	f.Stop() // closes both channels
-	for err := range errs {
-		fmt.Println(err)
-	}
-	// Output:
-	// true
-	// a
-	// true
-}
-
 func ExampleFollower_Wait() {
 	st := open()
 	defer st.Close()
 	f := follower(st)
 	defer f.Stop()
 	c := candidate(st, "10.0.0.7:80", nil)
-	c.RunForElection()
+	run(c, leadership.Lead)
 	defer c.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -506,30 +389,6 @@ func ExampleFollower_Changes() {
 	}
 	// Output:
 	// no leader yet
-	// leader: a
-	// the leader is gone
-}
-
-func ExampleFollower_OnNewLeader() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	f := follower(st)
-	came, went := make(chan struct{}), make(chan struct{})
-	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-		fmt.Println("leader:", leader.Value)
-		close(came)
-	})
-	f.OnLeaderGone(func(context.Context) {
-		fmt.Println("the leader is gone")
-		close(went)
-	})
-	f.Start()
-	<-came
-	must(term.Withdraw(context.Background()))
-	<-went
-	f.Stop()
-	// Output:
 	// leader: a
 	// the leader is gone
 }

@@ -20,7 +20,7 @@ import (
 //     ErrUnfit. So a ballot that stands is that of a candidate that was fit within Fall × (Every + Timeout).
 //   - No term begins unless the last check has succeeded, within Every + Timeout.
 //
-// Checks are made one at a time, from Run, RunForElection or Campaign on until that is over; Done waits for the one under
+// Checks are made one at a time, from Run or Campaign on until that is over; Done waits for the one under
 // way. If all candidates are unfit there is no leader: do not check what all of them share.
 type Fitness struct {
 	// Check returns why the candidate is not fit, or nil. The term is nil unless the candidate leads. ctx ends after Timeout: a
@@ -99,7 +99,8 @@ func (f *fitness) check(ctx context.Context) {
 	checking, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- teller.Call(func() error { return f.Check(checking, f.c.Term()) }) }()
+	term, _ := f.c.Term()
+	go func() { result <- teller.Call(func() error { return f.Check(checking, term) }) }()
 	began, late := time.Now(), time.NewTimer(f.Timeout)
 	defer late.Stop()
 	for hangs := false; ; {

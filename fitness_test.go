@@ -31,8 +31,8 @@ func (h *health) set(err error) {
 	h.err.Store(&err)
 }
 
-func (h *health) options() *leadership.Options {
-	return &leadership.Options{Fitness: &leadership.Fitness{
+func (h *health) options() *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Fitness: &leadership.Fitness{
 		Every: time.Second, Timeout: time.Second / 2, Fall: 3, Rise: 2,
 		Check: func(ctx context.Context, term *leadership.Term) error {
 			h.checks.Add(1)
@@ -57,7 +57,7 @@ func TestFitness(t *testing.T) {
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
 			b.wait = func(ctx context.Context) error { waited = ctx; return b.Ballot.Wait(ctx) }
 		}), "a", h.options())
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(5*time.Second + 100*time.Millisecond)
 		s := w.is(c, leadership.Unfit, 0)
 		require.Equal(w, errDisk, s.Unfit)
@@ -80,7 +80,7 @@ func TestFitness(t *testing.T) {
 		h.set(errDisk)
 		w.at(12*time.Second + 100*time.Millisecond)
 		require.True(w, c.IsLeader(), "they were not in a row")
-		term := c.Term()
+		term := termOf(c)
 		w.at(13*time.Second + 100*time.Millisecond)
 		require.False(w, c.IsLeader())
 		cause := context.Cause(term.Context())
@@ -101,7 +101,7 @@ func TestUnfitWaiterGivesItsBallotBack(t *testing.T) {
 		var h health
 		w.lead(w.open(), "leader")
 		c := w.candidate(w.open(), "a", h.options())
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(2 * time.Second)
 		w.is(c, leadership.Waiting, time.Second)
 		h.set(errDisk)
@@ -125,9 +125,8 @@ func TestUnfitWhileFirstInLine(t *testing.T) {
 		var h health
 		leader := w.lead(w.open(), "leader")
 		c := w.candidate(w.open(), "a", h.options())
-		elected, _ := c.RunForElection()
+		elected := events(c)
 		w.at(2*time.Second + 100*time.Millisecond)
-		require.False(w, <-elected)
 		h.set(errDisk)
 		w.at(3*time.Second + 100*time.Millisecond)
 		w.is(c, leadership.Waiting, time.Second)
@@ -145,7 +144,7 @@ func TestCheckThatHangs(t *testing.T) {
 	virtual(t, func(w *world) {
 		var h health
 		c := w.candidate(w.open(), "a", h.options())
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(2*time.Second + 100*time.Millisecond)
 		require.True(w, c.IsLeader())
 		hangs := make(chan struct{})
@@ -169,10 +168,10 @@ func TestCheckThatHangs(t *testing.T) {
 // TestCheckThatPanics is a failure.
 func TestCheckThatPanics(t *testing.T) {
 	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", &leadership.Options{Fitness: &leadership.Fitness{
+		c := w.candidate(w.open(), "a", &leadership.CandidateOptions{Fitness: &leadership.Fitness{
 			Check: func(context.Context, *leadership.Term) error { panic("on purpose") },
 		}})
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(ttl)
 		w.is(c, leadership.Unfit, 0)
 		require.ErrorContains(w, c.Status().Unfit, "on purpose")
@@ -203,7 +202,7 @@ func TestFitnessIsChecked(t *testing.T) {
 		{}, {Check: (&health{}).options().Fitness.Check, Every: -1}, {Check: (&health{}).options().Fitness.Check, Fall: -1},
 		{Check: (&health{}).options().Fitness.Check, Rise: -1}, {Check: (&health{}).options().Fitness.Check, Timeout: -1},
 	} {
-		_, err := leadership.NewCandidate(&fakeStore{}, election, "a", &leadership.Options{Fitness: &f})
+		_, err := leadership.NewCandidate(&fakeStore{}, election, "a", &leadership.CandidateOptions{Fitness: &f})
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorContains(t, err, "fitness")
 	}
@@ -231,17 +230,19 @@ func TestOneCheckAtATime(t *testing.T) {
 }
 
 // prefers returns options of a candidate that gives way to those with one of the values.
-func prefers(values ...string) *leadership.Options { return &leadership.Options{GiveWayTo: values} }
+func prefers(values ...string) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{GiveWayTo: values}
+}
 
 // TestGiveWay: the preferred candidate leads whenever it stands.
 func TestGiveWay(t *testing.T) {
 	virtual(t, func(w *world) {
 		leader := w.lead(w.open(), "leader")
 		second := w.candidate(w.open(), "second", prefers("first"))
-		second.RunForElection()
+		run(second, leadership.Lead)
 		w.until(func() bool { return len(w.ballots()) == 2 })
 		first := w.candidate(w.open(), "first", nil)
-		first.RunForElection()
+		run(first, leadership.Lead)
 		w.until(func() bool { return len(w.ballots()) == 3 })
 		require.NoError(w, leader.Withdraw(background))
 		w.until(first.IsLeader)
@@ -257,8 +258,8 @@ func TestGiveWayToEachOther(t *testing.T) {
 	virtual(t, func(w *world) {
 		leader := w.lead(w.open(), "leader")
 		a, b := w.candidate(w.open(), "a", prefers("b")), w.candidate(w.open(), "b", prefers("a"))
-		a.RunForElection()
-		b.RunForElection()
+		run(a, leadership.Lead)
+		run(b, leadership.Lead)
 		w.until(func() bool { return len(w.ballots()) == 3 })
 		require.NoError(w, leader.Withdraw(background))
 		w.until(func() bool { return a.IsLeader() || b.IsLeader() })
@@ -284,7 +285,7 @@ func TestGiveWayOfCampaign(t *testing.T) {
 		elected := async(func() error { _, err := c.Campaign(background); return err })
 		w.until(func() bool { return len(w.ballots()) == 2 })
 		b := w.candidate(w.open(), "b", nil)
-		b.RunForElection()
+		run(b, leadership.Lead)
 		w.until(func() bool { return len(w.ballots()) == 3 })
 		require.NoError(w, leader.Withdraw(background))
 		require.ErrorIs(w, <-elected, leadership.ErrGaveWay)

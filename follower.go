@@ -2,7 +2,6 @@ package leadership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -11,19 +10,15 @@ import (
 
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/internal/suspension"
-	"github.com/go-leadership/leadership/internal/teller"
 	"github.com/go-leadership/leadership/store"
 )
 
-// Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by itself;
-// Fresh and AsOf tell how old its knowledge is. It ends with Stop, and with a permanent error, as Candidate.Run does.
-// A denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to
-// follow at the first call of Start, FollowElection, Leader, Wait or Changes. Its methods may be called from any number of
-// goroutines, and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for
-// Done in one of them: Done is closed only after they have returned.
+// Follower learns who leads an election. It writes nothing to the store, and survives outages by itself; Fresh and AsOf tell
+// how old its knowledge is. It begins with the first call of Start, Leader, Wait or Changes, and ends with Stop, or with a
+// permanent error, as Candidate.Run does. Packages channels and callbacks offer Changes in other styles.
 //
-// One goroutine asks the store for the next leader. All readers see the latest state; changes that come faster than
-// they read are coalesced.
+// All readers see the latest state; changes that come faster than they read are coalesced. Its methods may be called from any
+// number of goroutines.
 type Follower struct {
 	news
 	store store.Store
@@ -32,31 +27,24 @@ type Follower struct {
 	ctx context.Context // ends with Stop, or with a permanent error
 	end context.CancelCauseFunc
 
-	onNewLeader  callbacks[func(context.Context, Leader)]
-	onLeaderGone callbacks[func(context.Context)]
-	calls        *teller.Queue // of callBack, for the latest leader
-	called       bool          // callBack was called, for calledFor; they belong to calls
-	calledFor    Leader
-
-	mu       sync.Mutex
-	started  bool           // guarded by mu, as are all below
-	known    bool           // the first answer has come
-	leader   Leader         // what it was
-	asOf     time.Time      // as of when leader is right
-	changed  chan struct{}  // closed and replaced with each answer
-	followed bool           // FollowElection was called
-	channels leaderChannels // of FollowElection
+	mu      sync.Mutex
+	started bool          // guarded by mu, as are all below
+	known   bool          // the first answer has come
+	leader  Leader        // what the last answer was
+	asOf    time.Time     // as of when leader is right
+	changed chan struct{} // closed and replaced with each answer
 }
 
-// NewFollower returns a follower of the election. It sends nothing. It refuses a name that stores don't take, with an
-// error that matches store.ErrInvalid.
-func NewFollower(st store.Store, election string, opts *Options) (*Follower, error) {
+// NewFollower returns a follower of the election. It sends nothing. An error matches store.ErrInvalid.
+func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follower, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
 	}
+	if opts == nil {
+		opts = &FollowerOptions{}
+	}
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
-	f.news = newNews(election, opts, f.tasks, f.channels.showError)
-	f.calls = teller.NewQueue(1, f.tasks.run)
+	f.news = newNews(election, opts.Logger, opts.Events, f.tasks)
 	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
@@ -80,7 +68,6 @@ func (f *Follower) start() {
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
-	defer f.closeChannels()
 	if err := observe(f.ctx, f.store, f.ask, f.tell, f.publish); err != nil {
 		f.say(slog.LevelError, "permanent error, the follower stops", "error", err)
 		f.end(err)
@@ -110,17 +97,15 @@ func (f *Follower) publish(known store.Known) {
 		f.mu.Unlock()
 		return
 	}
-	e := event{what: leaderChanged, leader: known.Leader}
-	if !f.known && e.leader.Revision == 0 {
-		e.what = noLeaderYet
+	e := Event{Kind: LeaderChanged, Leader: known.Leader}
+	if !f.known && e.Leader.Revision == 0 {
+		e.Kind = noLeaderYet
 	}
-	f.known, f.leader = true, e.leader
+	f.known, f.leader = true, e.Leader
 	close(f.changed)
 	f.changed = make(chan struct{})
-	f.channels.show(e.leader)
 	f.mu.Unlock()
 	f.tell(e)
-	f.calls.Add(leaderChanged, func() { f.callBack(e.leader) })
 }
 
 // state returns what is known, and a channel that is closed when that changes.
@@ -130,9 +115,8 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 	return f.leader, f.known, f.changed
 }
 
-// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells
-// these two apart. It does not block; the first call starts the follower, if Start was not called. Once the follower has
-// ended, which Err tells, it goes on returning what was known last, and AsOf when that was right.
+// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells these
+// two apart. It does not block. Once the follower has ended, Leader returns what was known last.
 func (f *Follower) Leader() (Leader, bool) {
 	f.Start()
 	leader, known, _ := f.state()
@@ -196,59 +180,20 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// FollowElection follows in the background, until Stop. The first channel carries the leader, the zero Leader if there is
-// none: the present state as soon as it is known, then each that differs from the one read last. One that was not read is
-// replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
-// the latest replacing one that was not read. Both are closed after Stop, and after a permanent error, which is the last
-// on the second channel. Call it once: later calls, and those after the follower has ended, return closed channels, the
-// second with an error.
-func (f *Follower) FollowElection() (<-chan Leader, <-chan error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.followed {
-		return refused[Leader](errFollowed)
-	}
-	f.followed = true
-	values, errs := f.channels.open(1)
-	if f.known {
-		f.channels.show(f.leader)
-	}
-	f.start() // now: the first error finds the channel open
-	if err := f.Err(); err != nil {
-		f.channels.close(err)
-	}
-	return values, errs
-}
-
-// errFollowed refuses a second call of FollowElection.
-var errFollowed = errors.New("FollowElection was called before")
-
-// closeChannels closes the channels of FollowElection, when the follower has ended.
-func (f *Follower) closeChannels() {
-	f.mu.Lock() // FollowElection opens none from now on
-	defer f.mu.Unlock()
-	last := f.Err()
-	if errors.Is(last, ErrStopped) {
-		last = nil
-	}
-	f.channels.close(last)
-}
-
-// Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that
-// are running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
+// Stop ends the follower for good and returns at once: it ends the iterators. Calling Stop again, or before
+// anything else, is allowed.
 func (f *Follower) Stop() {
 	f.end(ErrStopped)
 	f.tasks.stop()
 }
 
 // Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it
-// is left: no callback, hook or goroutine.
+// is left: no call of FollowerOptions.Events and no goroutine.
 func (f *Follower) Done() <-chan struct{} { return f.tasks.done }
 
-// AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
-// and later ones might be. While the service answers, it is no older than half the store's TTL and two round trips. It is
-// zero before anything is known. If the machine was suspended since then, time.Since of what AsOf returns counts that, as a
-// lease does; call AsOf again after a suspension.
+// AsOf returns the local time as of which Leader is known to be right: what Leader returns reflects all changes before it.
+// While the service answers, AsOf is no older than half the store's TTL and two round trips. It is zero before anything is
+// known. A suspension of the machine makes it older: call AsOf again afterwards.
 func (f *Follower) AsOf() time.Time {
 	asOf := f.confirmed()
 	if age := suspension.Since(asOf); age > time.Since(asOf) {
@@ -264,10 +209,8 @@ func (f *Follower) confirmed() time.Time {
 	return f.asOf
 }
 
-// Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy
-// store confirms it several times in that time. It is false before anything is known, while the store is silent, after the
-// machine was suspended for a TTL until the next confirmation, and some time after the follower has ended. Callers with
-// another limit compare AsOf with it.
+// Fresh reports whether Leader is known to have been right within the last TTL of the store. A healthy store confirms it
+// several times in that time. Callers with another limit compare AsOf with it.
 func (f *Follower) Fresh() bool {
 	return suspension.Since(f.confirmed()) < f.store.TTL()
 }
@@ -276,6 +219,3 @@ func (f *Follower) Fresh() bool {
 func (f *Follower) String() string {
 	return fmt.Sprintf("follower of election %q on %s", f.election, redact.Name(f.store))
 }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (f *Follower) Format(s fmt.State, verb rune) { redact.Format(s, verb, f.String()) }

@@ -27,11 +27,10 @@ func TestNewFollowerRefusesWhatStoresDoNotTake(t *testing.T) {
 	})
 }
 
-// A follower begins to follow at the first call of Start, FollowElection, Leader, Wait or Changes, and not before.
+// A follower begins to follow at the first call of Start, Leader, Wait or Changes, and not before.
 func TestFollowerBegins(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
-		"Start":          func(f *leadership.Follower) { f.Start(); f.Start() },
-		"FollowElection": func(f *leadership.Follower) { f.FollowElection() },
+		"Start": func(f *leadership.Follower) { f.Start(); f.Start() },
 		"Leader": func(f *leadership.Follower) {
 			_, led := f.Leader()
 			require.False(t, led)
@@ -104,9 +103,9 @@ func TestFollowerTriesAgain(t *testing.T) {
 		}
 		var waits []time.Duration
 		f := w.follower(st, trying(&waits, failure))
-		values, errs := f.FollowElection()
-		require.ErrorIs(w, <-errs, failure)
-		require.Equal(w, "a", (<-values).Value)
+		leader, err := f.Wait(background)
+		require.NoError(w, err)
+		require.Equal(w, "a", leader.Value)
 		w.at(2 * ttl)
 		require.Len(w, waits, 11)
 		requireBackoff(w, waits[:8])
@@ -116,12 +115,10 @@ func TestFollowerTriesAgain(t *testing.T) {
 			total += in
 		}
 		require.Equal(w, total, recovered)
-		require.ErrorIs(w, <-errs, failure, "the latest one that was not read")
-		require.True(w, pending(errs))
 	})
 }
 
-// A permanent error ends the follower: the error is reported, the channels are closed, and nothing is left.
+// A permanent error ends the follower: the error is reported, and nothing is left.
 func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
 		virtualRun(t, failure.Error(), func(w *world) {
@@ -132,10 +129,6 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 			var log journal
 			f := w.follower(st, log.heard(nil))
 			waiting := async(func() error { _, err := f.Wait(background); return err })
-			values, errs := f.FollowElection()
-			requireClosed(w, values)
-			require.ErrorIs(w, <-errs, failure)
-			requireClosed(w, errs)
 			require.ErrorIs(w, <-waiting, failure)
 			_, err := f.Wait(background)
 			require.ErrorIs(w, err, failure)
@@ -300,9 +293,9 @@ func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		said := make(chan error, 10)
-		f := w.follower(st, &leadership.Options{Hooks: &leadership.Hooks{
+		f := w.follower(st, &leadership.CandidateOptions{Events: hooks{
 			Error: func(_ string, err error, _ time.Duration) { said <- err },
-		}})
+		}.tell})
 		st.Faults().Cut()
 		f.Start()
 		w.at(9 * time.Second)
@@ -340,9 +333,9 @@ func TestAsOfBetweenTwoTries(t *testing.T) {
 func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
-		f := w.follower(w.open(), &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+		f := w.follower(w.open(), &leadership.CandidateOptions{Logger: log.logger(), Events: hooks{
 			LeaderChanged: func(_ string, leader leadership.Leader) { fmt.Fprintf(&log, "hook: %q\n", leader.Value) },
-		}})
+		}.tell})
 		f.Start()
 		w.at(time.Second)
 		require.Contains(w, log.String(), `msg="no leader yet"`)

@@ -16,34 +16,25 @@
 //		return servePrimary(ctx) // ctx ends when leadership does
 //	})
 //
-// # What it promises
+// # Promises
 //
-//   - G1 One leader. At no instant do two candidates of an election both see themselves as leader, as long as the
-//     machines' clocks run at the same rate to within a few per cent over one TTL, no virtual machine is paused for
-//     longer than the grace, and the store ends no session early: it loses no renewal that it has confirmed, as an
-//     asynchronous failover may. No clock is ever compared with another machine's.
-//   - G2 Fencing. Every term carries a 64-bit token that strictly grows from term to term of an election, for ever.
-//     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even if G1's
-//     assumptions fail.
-//   - G3 Liveness. When a leader resigns its successor leads after one notification; when it crashes, within the bound
-//     that the store documents. As long as the store comes back, and is not restored from a copy that is far older, no
-//     election stays without a leader: see ErrTokenRegressed.
+//   - G1 One leader. At no instant do two candidates of an election both see themselves as leader.
+//   - G2 Fencing. Every term has a 64-bit token, higher than those of all earlier terms of the election.
+//   - G3 Liveness. When a leader resigns, its successor leads after one notification; when it crashes, within the bound
+//     that the store documents.
 //   - G4 Order. Candidates lead in the order in which the store received their ballots.
-//   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. They see every change of leader
-//     eventually and might miss intermediate ones: the latest wins.
-//   - G6 No herd. At a change of leader one candidate acts, and the number of requests it costs is bounded, however many
-//     candidates wait.
-//   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
-//     session or connection of theirs is left, if the store can be reached and no log handler or hook hangs. (A one-shot
-//     watch of ZooKeeper's might wait at the server for the next change or the session's end.)
+//   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. The latest state wins.
+//   - G6 No herd. At a change of leader one candidate acts, at a bounded number of requests, however many wait.
+//   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, nothing of theirs is left.
 //
-// Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
-// before might arrive after its successor's first. Send the token along and let the resource refuse lower ones.
+// G1 assumes that clocks run at the same rate to within a few per cent over one TTL, that no virtual machine is paused
+// for longer than the grace, and that the store loses no renewal that it has confirmed, as an asynchronous failover may.
+// docs/guarantees.md has the assumptions of each promise, and the tests that show it.
 //
-// Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
-// are of no use. A nil callback or function panics when it is given, a nil context when it is used.
+// Work under way when a term ends is not undone: a leader's last write might arrive after its successor's first. Send the
+// token along, and let the resource refuse tokens lower than the highest it has seen.
 //
-// docs/guarantees.md says what each promise depends on, and which test shows it.
+// The zero values of Candidate, Follower and Term are of no use.
 package leadership
 
 import (
@@ -57,63 +48,60 @@ import (
 // Leader is an acknowledged leader. The zero Leader means that there is no leader.
 type Leader = store.Leader
 
-// The conditions on which a caller decides; match them with errors.Is. The first two are those of package store.
+// Errors on which a caller decides; match them with errors.Is.
 var (
-	// ErrLost ends a term whose ballot is lost: the store took it or its session away, or could not confirm the session in
-	// time. The candidate stands again by itself under Run and RunForElection; Campaign returns it if that happens before
-	// the ballot led.
+	// ErrLost ends a term whose ballot or session is gone, or whose session was not confirmed in time. Campaign returns it if
+	// that happens before the term began.
 	ErrLost = store.ErrLost
-	// ErrClosed says that the store under a candidate or follower has been closed: it ends Run, and followers, for good.
-	// A term that it ends has a cause which matches ErrLost too.
+	// ErrClosed says that the store has been closed. It ends Run and followers for good. A term that it ends matches ErrLost,
+	// too.
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
-	// ErrResigned ends a term after Resign or Withdraw, when the leader's function has returned nil, and when an operator has
-	// asked for it.
+	// ErrResigned ends a term after Resign, Withdraw or End, and when the leader's function has returned nil.
 	ErrResigned = errors.New("resigned")
-	// ErrRequested is the ErrResigned of a term whose end an operator has asked for: see store.Store. Campaign returns it if
-	// the operator asked before the term began, at once.
+	// ErrRequested is the ErrResigned of a term that an operator has asked to end: see store.Store. Campaign returns it if the
+	// operator asked before the term began.
 	ErrRequested = fmt.Errorf("%w: %w", ErrResigned, store.ErrRequested)
-	// ErrUnfit ends a term when the check of Options.Fitness fails. It matches ErrResigned. Campaign returns it if the check
-	// fails before the term began.
+	// ErrUnfit is the ErrResigned of a term that ends because the check of CandidateOptions.Fitness fails. Campaign returns it
+	// if the check fails before the term began.
 	ErrUnfit = fmt.Errorf("%w: the candidate is unfit", ErrResigned)
-	// ErrGaveWay says that the candidate was first in line and gave its ballot back to one that it prefers: see
-	// Options.GiveWayTo. Campaign returns it; Run and RunForElection stand again.
-	ErrGaveWay = errors.New("gave way to another candidate")
-	// ErrFailed ends a term when the function given to Run, or a won callback, has returned an error, which it wraps, or has
-	// panicked. Run and RunForElection report it and stand again.
+	// ErrFailed ends a term when the leader's function has panicked, or returned an error, which it wraps.
 	ErrFailed = errors.New("the leader's function failed")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
-	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
+	// ErrRunning refuses a second call of Run or Campaign while the first, or its term, goes on.
 	ErrRunning = errors.New("already running for this election")
-	// ErrNoLease says that a ballot was first in line for a TTL and its session was not confirmed in time: no answer came,
-	// or each came too late to count. The ballot is given back, so that the next in line can lead. Campaign returns it; Run and
-	// RunForElection report it and stand again, at the back of the queue.
+	// ErrGaveWay says that the candidate was first and gave its ballot back: see CandidateOptions.GiveWayTo.
+	ErrGaveWay = errors.New("gave way to another candidate")
+	// ErrNoLease says that the candidate was first for a TTL, and its session was not confirmed in time. It has given its
+	// ballot back, so that the next in line can lead.
 	ErrNoLease = errors.New("first in line, but the session was not confirmed in time")
-	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
-	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader. The candidate
-	// casts ballots until its tokens are higher. If more than 100,000 are missing, Campaign returns it, and Run waits for an
-	// operator to raise the index of the service; the error says how.
+	// ErrTokenRegressed says that tokens are lower than this candidate's last one: the store was set back, such as by a restore
+	// from a copy, and fenced resources would refuse a leader. The candidate casts ballots until its tokens are higher. If more
+	// than 100,000 are missing, an operator has to raise the service's index; the error says how.
 	ErrTokenRegressed = errors.New("fencing token is not higher than the last")
 )
 
-// Options are settings that all candidates and followers understand. Nil stands for the zero value.
-type Options struct {
-	// Logger receives what happens: changes at level Info, trouble that may pass at Warn, what ends a candidate or a
-	// follower and callbacks that fail at Error, the rest at Debug. The lines come from a goroutine that nothing waits for:
-	// see Hooks. A handler that panics loses that line only, which the error channel and slog.Default say. For silence, give
-	// a logger with slog.DiscardHandler. Default: slog.Default, when the candidate or follower is made.
+// CandidateOptions are settings of a candidate. The zero value of each field stands for its default.
+type CandidateOptions struct {
+	// Logger receives changes at level Info, trouble that may pass at Warn, and what ends the candidate at Error. For silence,
+	// give it a slog.DiscardHandler. Default: slog.Default.
 	Logger *slog.Logger
-	// Hooks are called as things happen, for metrics and tracing. Default: none.
-	Hooks *Hooks
-	// GiveWayTo has the values of candidates that are preferred to this one. When this candidate is first in line and a
-	// ballot with one of these values waits, it gives its ballot back and stands again, behind all others. Having given way
-	// once, it does not give way again until it has led; otherwise two could give way to each other for ever. It costs a
-	// read of the queue, for which the candidate waits a quarter of the TTL at most. If the preferred candidate has crashed,
-	// no candidate leads until its session has expired. A switch-over to this candidate, by package operate, comes first. A
-	// follower ignores it. Default: none.
+	// Events is called as things happen, for metrics and tracing: see Event. Default: none.
+	Events func(Event)
+	// GiveWayTo has the values of candidates to prefer. When this candidate is first and a ballot with one of these values
+	// waits, it gives its ballot back and stands again at the back. Having given way once, it does not do so again until it has
+	// led; otherwise two could give way to each other for ever. It waits for the list of ballots for a quarter of the TTL at
+	// most. If the preferred candidate has crashed, no candidate leads until its session has expired. A switch-over to this
+	// candidate, by package operate, comes first. Default: none.
 	GiveWayTo []string
-	// Fitness lets a candidate stand and lead only while a check succeeds. A follower ignores it. Default: none.
+	// Fitness lets the candidate stand and lead only while a check succeeds. Default: none.
 	Fitness *Fitness
+}
+
+// FollowerOptions are settings of a follower. The zero value of each field stands for its default.
+type FollowerOptions struct {
+	Logger *slog.Logger // as in CandidateOptions
+	Events func(Event)  // is called for changes of the leader, and for failures. Default: none
 }

@@ -95,7 +95,7 @@ func (w *world) open() *memory.Store {
 	return st
 }
 
-func (w *world) candidate(st store.Store, value string, opts *leadership.Options) *leadership.Candidate {
+func (w *world) candidate(st store.Store, value string, opts *leadership.CandidateOptions) *leadership.Candidate {
 	w.Helper()
 	c, err := leadership.NewCandidate(st, election, value, opts)
 	require.NoError(w, err)
@@ -103,9 +103,12 @@ func (w *world) candidate(st store.Store, value string, opts *leadership.Options
 	return c
 }
 
-func (w *world) follower(st store.Store, opts *leadership.Options) *leadership.Follower {
+func (w *world) follower(st store.Store, opts *leadership.CandidateOptions) *leadership.Follower {
 	w.Helper()
-	f, err := leadership.NewFollower(st, election, opts)
+	if opts == nil {
+		opts = &leadership.CandidateOptions{}
+	}
+	f, err := leadership.NewFollower(st, election, &leadership.FollowerOptions{Logger: opts.Logger, Events: opts.Events})
 	require.NoError(w, err)
 	w.Cleanup(func() { w.end(f) })
 	return f
@@ -233,10 +236,70 @@ func (w *world) stops(s stoppable, result <-chan error) {
 }
 
 // withoutErrors returns options whose hook fails the test if it is told of an error.
-func withoutErrors(w *world) *leadership.Options {
-	return &leadership.Options{Hooks: &leadership.Hooks{
+func withoutErrors(w *world) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Events: hooks{
 		Error: func(_ string, err error, _ time.Duration) { w.Errorf("the hook was told %q", err) },
-	}}
+	}.tell}
+}
+
+// termOf returns the term in which a candidate leads, and nil if it does not lead.
+func termOf(c *leadership.Candidate) *leadership.Term {
+	term, _ := c.Term()
+	return term
+}
+
+// hooks are functions for events of each kind.
+type hooks struct {
+	Cast, TermBegan, ResignationRequested func(election string, token uint64)
+	TermEnded                             func(election string, token uint64, cause error)
+	Acknowledged                          func(election string, token uint64, leader leadership.Leader)
+	InJeopardy, GivenBack                 func(election string, token uint64, d time.Duration)
+	LeaderChanged                         func(election string, leader leadership.Leader)
+	Error                                 func(election string, err error, retryIn time.Duration)
+}
+
+// tell calls the function for an event.
+func (h hooks) tell(e leadership.Event) {
+	switch {
+	case e.Kind == leadership.BallotCast && h.Cast != nil:
+		h.Cast(e.Election, e.Token)
+	case e.Kind == leadership.TermBegan && h.TermBegan != nil:
+		h.TermBegan(e.Election, e.Token)
+	case e.Kind == leadership.ResignationRequested && h.ResignationRequested != nil:
+		h.ResignationRequested(e.Election, e.Token)
+	case e.Kind == leadership.TermEnded && h.TermEnded != nil:
+		h.TermEnded(e.Election, e.Token, e.Err)
+	case e.Kind == leadership.Acknowledged && h.Acknowledged != nil:
+		h.Acknowledged(e.Election, e.Token, e.Leader)
+	case e.Kind == leadership.RenewalOverdue && h.InJeopardy != nil:
+		h.InJeopardy(e.Election, e.Token, e.Remaining)
+	case e.Kind == leadership.BallotGivenBack && h.GivenBack != nil:
+		h.GivenBack(e.Election, e.Token, e.After)
+	case e.Kind == leadership.LeaderChanged && h.LeaderChanged != nil:
+		h.LeaderChanged(e.Election, e.Leader)
+	case e.Kind == leadership.AttemptFailed && h.Error != nil:
+		h.Error(e.Election, e.Err, e.RetryIn)
+	}
+}
+
+// exits are the ways in which a user's function does not return.
+var exits = map[string]struct {
+	leave func()
+	says  string // what the error says
+}{
+	"panic":  {func() { panic("boom") }, "boom"},
+	"Goexit": {runtime.Goexit, "runtime.Goexit"},
+}
+
+// events runs a candidate, and returns where true comes when a term begins, and false when it ends.
+func events(c *leadership.Candidate) <-chan bool {
+	elected := make(chan bool, 1000)
+	run(c, func(ctx context.Context, term *leadership.Term) error {
+		elected <- true
+		defer func() { elected <- false }()
+		return leadership.Lead(ctx, term)
+	})
+	return elected
 }
 
 // pending reports whether nothing has come from a channel by the time that everything is at rest.
@@ -317,14 +380,14 @@ func (j *journal) String() string {
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 // heard returns options whose logger and Error hook write into the journal; the hook only errors that match want.
-func (j *journal) heard(want error) *leadership.Options {
-	return &leadership.Options{Logger: j.logger(), Hooks: &leadership.Hooks{
+func (j *journal) heard(want error) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Logger: j.logger(), Events: hooks{
 		Error: func(_ string, err error, in time.Duration) {
 			if errors.Is(err, want) {
 				fmt.Fprintln(j, "hook:", err, in)
 			}
 		},
-	}}
+	}.tell}
 }
 
 // fakeStore does what store/memory never does. Methods that a test does not replace go to the store below.
@@ -513,6 +576,6 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 }
 
 // handledBy returns options with such a handler.
-func handledBy(handle func(message string)) *leadership.Options {
-	return &leadership.Options{Logger: slog.New(handler{slog.DiscardHandler, handle})}
+func handledBy(handle func(message string)) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Logger: slog.New(handler{slog.DiscardHandler, handle})}
 }

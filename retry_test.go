@@ -17,12 +17,12 @@ import (
 )
 
 // trying returns options whose hook keeps when the next try after an error is due.
-func trying(waits *[]time.Duration, want error) *leadership.Options {
-	return &leadership.Options{Hooks: &leadership.Hooks{Error: func(_ string, err error, in time.Duration) {
+func trying(waits *[]time.Duration, want error) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Events: hooks{Error: func(_ string, err error, in time.Duration) {
 		if errors.Is(err, want) {
 			*waits = append(*waits, in)
 		}
-	}}}
+	}}.tell}
 }
 
 // requireBackoff checks that each wait is random, between half and all of a bound that doubles up to five seconds.
@@ -122,7 +122,7 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 			st.cast = func(context.Context, string, string) (store.Ballot, error) {
 				return nil, &store.Error{Op: "cast", Err: failure}
 			}
-			c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			c := w.candidate(st, "a", &leadership.CandidateOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.ErrorIs(w, c.Run(background, serve), failure)
 			require.Zero(w, w.now())
 			require.Contains(w, log.String(), "level=ERROR")
@@ -278,10 +278,7 @@ func TestDenialPasses(t *testing.T) {
 			}
 			return st.Store.Cast(ctx, election, value)
 		}
-		elected, errs := w.candidate(st, "a", nil).RunForElection()
-		require.False(w, <-elected)
-		require.ErrorIs(w, <-errs, store.ErrDenied, "the channel tells of it too")
-		require.True(w, <-elected)
+		require.True(w, <-events(w.candidate(st, "a", nil)))
 		require.LessOrEqual(w, w.now(), noticed)
 	})
 }
@@ -348,8 +345,6 @@ func TestDenialEndsAFollower(t *testing.T) {
 			if test.ends {
 				require.ErrorIs(w, f.Err(), store.ErrDenied)
 				require.True(w, isDone(f), "it has ended by itself")
-				_, errs := f.FollowElection()
-				require.ErrorIs(w, <-errs, store.ErrDenied)
 				return
 			}
 			w.at(10 * time.Minute)

@@ -13,15 +13,13 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Campaign stands for election and returns once the candidate leads. The caller acknowledges, watches Term.Context, and
-// must call Term.Withdraw when its work has stopped: until then the ballot stands, and the candidate can't campaign
-// again. Of the callbacks, Campaign calls only the new-leader callbacks.
+// Campaign stands for election and returns the term once the candidate leads. The caller acknowledges it, watches its
+// context, and calls Term.Withdraw when the work has stopped. Until then the ballot stands, and the candidate can't campaign
+// again. ctx has no effect on the term.
 //
-// It returns early with an error when ctx ends, with its cause; when Stop is called; when the store returns an error that
-// it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed,
-// ErrRequested, ErrUnfit or ErrGaveWay. It gives the ballot back first, which takes no longer than one TTL. Once Campaign
-// has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven already, and
-// ErrStopped after Stop.
+// Campaign returns an error, having given the ballot back, when ctx ends (its cause); after Stop; when the store returns an
+// error that it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed,
+// ErrRequested, ErrUnfit or ErrGaveWay. Giving the ballot back takes no longer than one TTL.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(ctx, false)
 	if err != nil {
@@ -36,29 +34,22 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	return t, err
 }
 
-// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does. When
-// lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return before it
-// gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates behind it
-// waiting.
+// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does. When lead
+// returns, Run gives the ballot back and stands again, at the back of the queue. Two calls of lead never overlap; one that
+// ignores its context keeps all candidates behind it waiting.
 //
-// Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
-// know of no leader before. The function Lead of this package acknowledges and waits, for programs whose work is in
-// callbacks, or that ask IsLeader. Run panics if lead is nil.
+// lead calls Term.Acknowledge when it has taken over: no follower knows of the leader before. The function [Lead] does that
+// and waits, for programs that ask IsLeader. If lead returns nil, the term ends with ErrResigned; if it returns an error, with
+// ErrFailed, and Run reports the error. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 //
-// If lead returns nil and has not acknowledged, the candidate has resigned: followers never hear of the term, the
-// takeover-failed callbacks are called with ErrResigned, and no error is reported. If lead goes on for a TTL without an
-// acknowledgement, the log says so, once per candidate.
+// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error of the store: ErrClosed, or
+// store.ErrInvalid if the service refuses a setting. After any other error it tries again, and reports the error at once to
+// the log and to CandidateOptions.Events. A denial ends Run only if the store has never worked and is denied everything for
+// 40 s: services that could not read their permissions cache their denials for less. Run returns ErrRunning if the candidate
+// is being driven already, and ErrStopped if Stop was called before.
 //
-// Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. An acknowledgement
-// resets the back-off after errors. The other back-off is reset by a turn, from casting a ballot to the return of lead,
-// that takes longer than 5 s or that an operator ends.
-//
-// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error as soon as the store returns one: it
-// matches ErrClosed if the store is closed, and store.ErrInvalid if the service refuses a setting. Run returns ErrRunning
-// at once if the candidate is being driven already, and ErrStopped if Stop was called before. After every other error of
-// the store it tries again, and reports the error at once to Options.Logger, if set, and to the Error hook. A denial ends
-// Run only if the store has never worked and goes on denying for 40 s: services that could not read their permissions
-// cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
+// Between terms Run backs off, doubling up to 5 s: from 100 ms after an error, until a term has been acknowledged; from 1 ms
+// after other terms and ballots, until one has lasted 5 s or an operator has ended one.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	if lead == nil {
 		panic("leadership: Run has no function to call; leadership.Lead acknowledges and waits")
@@ -78,32 +69,6 @@ func Lead(ctx context.Context, term *Term) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// RunForElection stands for election in the background, until Stop. The first channel carries false at once, then true
-// each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The second
-// carries errors, the latest replacing one that was not read. Nothing waits for slow or absent readers; a true that was
-// not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
-// it was sent.
-//
-// It acknowledges when the won callbacks have returned: what has to be done before, they do. After Stop, or a permanent
-// error (the last on the second channel), both channels are closed; a candidate that led has been sent a final false. If
-// the candidate is running or stopped already, the channels that it returns carry that error and are closed.
-func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
-	d, err := c.enter(context.Background(), true)
-	if err != nil {
-		return refused[bool](err)
-	}
-	elected, errs := c.channels.open(2)
-	elected <- false
-	go func() { // Done waits for d.wait
-		defer d.wait()
-		c.channels.close(c.run(d, func(ctx context.Context, t *Term) error {
-			c.channels.termBegan(t.current)
-			return Lead(ctx, t)
-		}))
-	}()
-	return elected, errs
 }
 
 // run is Run after enter.
@@ -183,11 +148,8 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 		defer context.AfterFunc(fit, func() { cancel(context.Cause(fit)) })()
 	}
 	c.stands(ballot)
-	c.tell(event{what: ballotCast, token: ballot.Token()})
-	stopTelling := c.tellOfNewLeaders(d)
-	err := ballot.Wait(ctx)
-	stopTelling()
-	switch {
+	c.tell(Event{Kind: BallotCast, Token: ballot.Token()})
+	switch err := ballot.Wait(ctx); {
 	case errors.Is(err, store.ErrRequested):
 		return nil, ErrRequested
 	case err != nil:
@@ -285,9 +247,6 @@ func (c *Candidate) begin(d *drive, fit context.Context, ballot store.Ballot, sp
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer t.giveBack()
 	defer func() { err = c.conclude(t, err) }()
-	if err := c.takeOver(t); err != nil {
-		return err
-	}
 	err = errExited // unless lead returns
 	return lead(t.ctx, t)
 }
@@ -295,48 +254,18 @@ func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err
 // errExited stands for the result of a leader's function that has not returned.
 var errExited = errors.New("it has panicked or ended its goroutine")
 
-// takeOver calls the won callbacks, in order, for as long as the term goes on. It returns the error of one that failed, or
-// why the term has ended.
-func (c *Candidate) takeOver(t *Term) error {
-	for _, won := range c.onWon.all() {
-		if t.ctx.Err() != nil {
-			break
-		}
-		if err := teller.Call(func() error { return won(t.ctx, t) }); err != nil {
-			return fmt.Errorf("takeover failed: %w", err)
-		}
-	}
-	return context.Cause(t.ctx)
-}
-
-// conclude ends a term whose leader has returned err, and calls the callbacks that undo its work while the ballot still
-// stands. It returns the error to report: nil if err is nil, or the term had ended before.
+// conclude ends a term whose leader has returned err. It returns the error to report: nil if err is nil, or if the term had
+// ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
-	why, reported := ErrResigned, error(nil)
-	if err != nil {
-		why = fmt.Errorf("%w: %w", ErrFailed, err)
+	t.End(err)
+	ended := context.Cause(t.ctx)
+	if errors.Is(ended, ErrFailed) {
+		return ended
 	}
-	t.end(why)
-	switch ended := context.Cause(t.ctx); {
-	case ended == why: // it went on until here
-		if err != nil {
-			reported = why
-		}
-	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ended): // the consequence
-		why = ended
-	default:
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ended) { // it is no consequence
 		c.say(slog.LevelWarn, "the leader's function failed after its term had ended", "token", t.Token(), "error", err)
-		why = fmt.Errorf("%w; the term had ended: %w", why, ended)
 	}
-	if !t.mightBeKnown() {
-		for _, failed := range c.onTakeoverFailed.all() {
-			c.call(func() { failed(why) })
-		}
-	}
-	for _, ended := range c.onTermEnded.all() {
-		c.call(func() { ended(t, context.Cause(t.ctx)) })
-	}
-	return reported
+	return nil
 }
 
 // causeOr returns the cause of ctx if that has ended, and err otherwise.
@@ -345,4 +274,119 @@ func causeOr(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// A service that is restored from an older copy gives out tokens that are lower than earlier ones. A resource that has
+// seen a higher token refuses a leader with such a token, so a candidate that knows a higher one does not lead. Each
+// ballot and its removal raise the service's index. If the gap is small, the candidate raises it until the tokens are
+// higher than before; then a candidate that starts anew leads with such a token, too. If the gap is larger, an operator
+// decides, and the candidate waits. It always has one ballot in the queue, so that an operator finds it there.
+
+// mostRaised is the largest gap that a candidate closes: some minutes, and some ten megabytes in etcd's history.
+const mostRaised = 100_000
+
+// seen is the highest token that a candidate has seen.
+type seen struct {
+	token uint64
+	at    time.Time
+	gap   *gap // nil while tokens grow
+}
+
+// gap is what a candidate knows of tokens that are lower than before.
+type gap struct {
+	began time.Time
+	told  teller.Reminder
+}
+
+// cast casts a ballot whose token is higher than all that this candidate has seen. Under Run it waits until the service
+// gives one.
+func (c *Candidate) cast(d *drive, fit context.Context) (store.Ballot, error) {
+	var low store.Ballot // the last one, whose token is too low
+	giveBack := func() {
+		if low != nil {
+			c.withdraw(low)
+		}
+	}
+	defer func() { giveBack() }()
+	for {
+		ballot, err := c.castBallot(d.ctx)
+		if err != nil {
+			return nil, err
+		}
+		token := ballot.Token()
+		if token > c.seen.token {
+			c.tokensGrow(token)
+			return ballot, nil
+		}
+		raises := c.seen.token-token <= mostRaised && (low == nil || token > low.Token())
+		giveBack()
+		low = ballot
+		if err := c.tokensRegressed(d, ballot, raises); err != nil {
+			return nil, err
+		}
+		if !raises {
+			c.standLow(d.ctx, fit, ballot)
+		}
+		for _, ctx := range []context.Context{d.ctx, fit} {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// tokensGrow notes a token that is higher than before.
+func (c *Candidate) tokensGrow(token uint64) {
+	if g := c.seen.gap; g != nil {
+		c.say(slog.LevelInfo, "tokens are higher than before again", "token", token, "before", c.seen.token,
+			"after", time.Since(g.began).Round(time.Millisecond))
+	}
+	c.seen = seen{token: token, at: time.Now()}
+}
+
+// tokensRegressed reports a token that is not higher than before, when it is time to. It returns the error of Campaign if
+// the candidate can't close the gap.
+func (c *Candidate) tokensRegressed(d *drive, ballot store.Ballot, raises bool) error {
+	if c.seen.gap == nil {
+		c.seen.gap = &gap{began: time.Now()}
+	}
+	due := c.seen.gap.told.Due()
+	if !due && (raises || d.serves) {
+		return nil
+	}
+	what := "it casts ballots until its tokens are higher"
+	if !raises {
+		what = fmt.Sprintf("raise the service's index by more than %d", c.seen.token-ballot.Token())
+		if b, ok := ballot.(interface{ RaiseTokens() string }); ok && b.RaiseTokens() != "" {
+			what += ": " + b.RaiseTokens()
+		}
+		what += ". Or reset what remembers tokens, and then restart this process"
+	}
+	err := fmt.Errorf("%w: election %q gave token %d, and %d at %s: the store was set back, such as by a restore from an "+
+		"older copy, and this candidate does not lead with a token that fenced resources refuse; %s",
+		ErrTokenRegressed, c.election, ballot.Token(), c.seen.token, c.seen.at.Format(time.RFC3339), what)
+	if !d.serves && !raises {
+		return err
+	}
+	in := time.Duration(0)
+	if !raises {
+		in = lastBackoff
+	}
+	c.failed(err)
+	c.tell(Event{Kind: AttemptFailed, Err: err, RetryIn: in})
+	return nil
+}
+
+// standLow lets a ballot with a low token stand until it is time to look again.
+func (c *Candidate) standLow(ctx, fit context.Context, ballot store.Ballot) {
+	again := time.NewTimer(lastBackoff)
+	defer again.Stop()
+	select {
+	case <-again.C:
+	case <-ctx.Done():
+	case <-fit.Done():
+	case <-ballot.ResignationRequested():
+	case <-ballot.Lost():
+		sleep(ctx, errorBackoff)
+	}
 }

@@ -106,10 +106,6 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 			_, err := c.Campaign(background)
 			require.ErrorIs(w, err, leadership.ErrRunning)
 			require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrRunning)
-			elected, errs := c.RunForElection()
-			require.ErrorIs(w, <-errs, leadership.ErrRunning)
-			requireClosed(w, elected)
-			requireClosed(w, errs)
 		}
 		refused() // while it waits
 		require.NoError(w, term.Withdraw(background))
@@ -124,9 +120,7 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		require.NoError(w, second.Withdraw(background))
 		w.campaign(c)
 		c.Stop()
-		elected, errs := c.RunForElection()
-		require.ErrorIs(w, <-errs, leadership.ErrStopped)
-		requireClosed(w, elected)
+		require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrStopped)
 	})
 }
 
@@ -353,7 +347,6 @@ func TestContextsAreReleased(t *testing.T) {
 	virtual(t, func(w *world) {
 		ctx := &foreignContext{background, make(chan struct{})}
 		c := w.candidate(w.open(), "a", nil)
-		c.OnNewLeader(func(context.Context, leadership.Leader) {})
 		term, err := c.Campaign(ctx)
 		require.NoError(w, err)
 		require.NoError(w, term.Acknowledge(ctx))
@@ -422,9 +415,9 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 		leader := w.lead(w.open(), "leader")
 		st := w.open()
 		slow, next := w.candidate(st, "slow", opts), w.candidate(w.open(), "next", nil)
-		_, errs := slow.RunForElection()
+		result := run(slow, leadership.Lead)
 		synctest.Wait()
-		next.RunForElection()
+		run(next, leadership.Lead)
 		synctest.Wait()
 		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
 		st.Faults().Delay(ttl * 35 / 100)
@@ -439,7 +432,7 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 		require.True(w, next.IsLeader())
 		require.Equal(w, []string{"next", "slow"}, w.ballots(), "it stands again at the back")
 		require.Len(w, waits, 1, "the hook is told once")
-		require.ErrorIs(w, <-errs, leadership.ErrNoLease)
+		w.stops(slow, result)
 		require.Equal(w, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), "%s", log.String())
 		require.NotContains(w, log.String(), "could not confirm that the ballot was removed")
 	})

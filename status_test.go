@@ -59,13 +59,13 @@ func TestStatus(t *testing.T) {
 		w.at(51 * time.Second)
 		s = w.is(c, leadership.TakingOver, 50*time.Second)
 		require.Positive(w, s.Remaining)
-		require.Equal(w, c.Term().Token(), s.Token)
+		require.Equal(w, termOf(c).Token(), s.Token)
 		close(acknowledge)
 		w.at(52 * time.Second)
 		w.is(c, leadership.Leading, 51*time.Second)
 
 		st.Faults().Cut()
-		lost := c.Term().Context().Done()
+		lost := termOf(c).Context().Done()
 		w.until(func() bool { return c.Status().Overdue })
 		w.is(c, leadership.Leading, 51*time.Second)
 		<-lost
@@ -92,7 +92,7 @@ func TestStatusOfALostBallot(t *testing.T) {
 		w.lead(w.open(), "leader")
 		st := w.open()
 		c := w.candidate(st, "a", nil)
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(time.Second)
 		w.service.Delete(election, w.is(c, leadership.Waiting, 0).Token)
 		synctest.Wait()
@@ -150,12 +150,12 @@ func TestGivenBack(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
+		c := w.candidate(st, "a", &leadership.CandidateOptions{Events: hooks{
 			Cast:      func(string, uint64) { happened.add("cast") },
 			TermBegan: func(string, uint64) { happened.add("began") },
 			TermEnded: func(string, uint64, error) { happened.add("ended") },
 			GivenBack: func(_ string, _ uint64, after time.Duration) { happened.add("given back after %v", after) },
-		}})
+		}.tell})
 		ended := make(chan struct{})
 		run(c, func(ctx context.Context, _ *leadership.Term) error {
 			<-ctx.Done()
@@ -178,10 +178,10 @@ func TestGivenBack(t *testing.T) {
 		w.until(func() bool { return len(w.ballots()) == 0 })
 
 		happened.entries = nil
-		c = w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
+		c = w.candidate(st, "a", &leadership.CandidateOptions{Events: hooks{
 			TermEnded: func(string, uint64, error) { happened.add("ended") },
 			GivenBack: func(_ string, _ uint64, after time.Duration) { happened.add("given back after %v", after) },
-		}})
+		}.tell})
 		term := w.campaign(c)
 		for range 3 {
 			require.NoError(w, term.Withdraw(background))
@@ -202,12 +202,12 @@ func TestStateHasAName(t *testing.T) {
 }
 
 // diarist returns hooks that write into a diary.
-func diarist(d *diary) *leadership.Options {
-	return &leadership.Options{Hooks: &leadership.Hooks{
+func diarist(d *diary) *leadership.CandidateOptions {
+	return &leadership.CandidateOptions{Events: hooks{
 		TermBegan:            func(string, uint64) { d.add("began") },
 		ResignationRequested: func(string, uint64) { d.add("requested") },
 		TermEnded:            func(_ string, _ uint64, cause error) { d.add("ended: %v", cause) },
-	}}
+	}.tell}
 }
 
 // TestRequestedResignation: the leader's work stops first, then its ballot is removed, and it stands again at the back.
@@ -222,9 +222,9 @@ func TestRequestedResignation(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		w.until(one.IsLeader)
-		two.RunForElection()
+		run(two, leadership.Lead)
 		synctest.Wait()
-		token := one.Term().Token()
+		token := termOf(one).Token()
 		require.NoError(w, w.observer.RequestResignation(background, election, token))
 		synctest.Wait()
 		require.False(w, one.IsLeader())
@@ -249,9 +249,9 @@ func TestRequestedResignationOfOneThatWaits(t *testing.T) {
 		d := &diary{}
 		first := w.lead(w.open(), "one")
 		two, three := w.candidate(w.open(), "two", diarist(d)), w.candidate(w.open(), "three", nil)
-		two.RunForElection()
+		run(two, leadership.Lead)
 		synctest.Wait()
-		three.RunForElection()
+		run(three, leadership.Lead)
 		synctest.Wait()
 		for range 5 {
 			list, err := w.observer.Ballots(background, election)
@@ -290,12 +290,12 @@ func TestRequestsAreNoChurn(t *testing.T) {
 	const soon = 10 * time.Millisecond // the back-off begins with one
 	virtualRun(t, "of one that leads", func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.until(c.IsLeader)
 		for i := range 20 {
-			asked, token := w.now(), c.Term().Token()
+			asked, token := w.now(), termOf(c).Token()
 			require.NoError(w, w.observer.RequestResignation(background, election, token))
-			w.until(func() bool { term := c.Term(); return term != nil && term.Token() > token })
+			w.until(func() bool { term := termOf(c); return term != nil && term.Token() > token })
 			require.Less(w, w.now()-asked, soon, "after %d requests", i+1)
 		}
 	})
@@ -308,7 +308,7 @@ func TestRequestsAreNoChurn(t *testing.T) {
 			return askedBallot{ballot}, err
 		}
 		c := w.candidate(st, "a", nil)
-		c.RunForElection()
+		run(c, leadership.Lead)
 		w.at(20 * soon)
 		require.GreaterOrEqual(w, cast, 20)
 		require.False(w, c.IsLeader())

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTermDeadlineMovesWithRenewals(t *testing.T) {
+func TestTermMovesWithRenewals(t *testing.T) {
 	virtual(t, func(w *world) {
 		st, _, term := w.elected()
 		is := func(deadline, remaining time.Duration) {
 			w.Helper()
-			require.Equal(w, w.began.Add(deadline), term.Deadline())
 			require.Equal(w, remaining, term.Remaining())
+			require.Equal(w, deadline, w.now()+remaining)
 		}
 		is(valid, valid)
 		w.at(2 * time.Second)
@@ -34,12 +34,10 @@ func TestTermDeadlineMovesWithRenewals(t *testing.T) {
 		w.at(2*renew + valid - 1)
 		is(2*renew+valid, 1)
 		w.at(2*renew + valid)
-		require.Zero(w, term.Deadline(), "the term is over")
-		require.Zero(w, term.Remaining())
+		require.Zero(w, term.Remaining(), "the term is over")
 		st.Faults().Heal()
 		w.at(2*renew + valid + ttl)
-		require.Zero(w, term.Deadline(), "and no renewal revives it")
-		require.Zero(w, term.Remaining())
+		require.Zero(w, term.Remaining(), "and no renewal revives it")
 	})
 }
 
@@ -52,7 +50,7 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 			require.NoError(w, term.Withdraw(background))
 		}, leadership.ErrResigned},
 		"resigned by the term": {func(w *world, _ *leadership.Candidate, term *leadership.Term, _ *fakeStore) {
-			term.Resign()
+			term.End(nil)
 			require.Equal(w, []string{"a"}, w.ballots(), "the ballot stands until it is given back")
 		}, leadership.ErrResigned},
 		"resigned by the candidate": {func(w *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
@@ -78,7 +76,6 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 			synctest.Wait()
 			require.ErrorIs(w, context.Cause(term.Context()), test.cause)
 			require.False(w, c.IsLeader())
-			require.Zero(w, term.Deadline())
 			require.Zero(w, term.Remaining())
 			require.NoError(w, term.Withdraw(background))
 		})
@@ -142,7 +139,7 @@ func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 			case 1:
 				return nil
 			case 2:
-				terms[0].Resign()
+				terms[0].End(nil)
 				ended <- context.Cause(ctx)
 			}
 			return serve(ctx, term)
@@ -250,13 +247,13 @@ func TestAcknowledgeTriesAgain(t *testing.T) {
 				}
 			})
 			var waits []time.Duration
-			c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+			c := w.candidate(fake, "a", &leadership.CandidateOptions{Events: hooks{
 				Error: func(name string, err error, in time.Duration) {
 					require.Equal(w, election, name)
 					require.ErrorIs(w, err, failure)
 					waits = append(waits, in)
 				},
-			}})
+			}.tell})
 			require.NoError(w, w.campaign(c).Acknowledge(background))
 			require.Equal(w, "a", w.leader())
 			require.Len(w, waits, 3)
@@ -291,7 +288,7 @@ func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 				close(b.lost)
 				return store.Leader{}, store.ErrLost
 			}
-		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+		}), "a", &leadership.CandidateOptions{Events: hooks{
 			Error: func(_ string, err error, _ time.Duration) { t.Errorf("reported as a failure: %v", err) },
 			TermEnded: func(_ string, _ uint64, cause error) {
 				terms.Add(1)
@@ -299,8 +296,8 @@ func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 					t.Errorf("the term ended with %q", cause)
 				}
 			},
-		}})
-		c.RunForElection()
+		}.tell})
+		run(c, leadership.Lead)
 		w.at(time.Minute)
 		require.Greater(w, terms.Load(), int32(10))
 	})
@@ -324,7 +321,7 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 	const warning = "followers do not know of this leader until the takeover is acknowledged"
 	hold := func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return nil }
 	for name, test := range map[string]struct {
-		opts  leadership.Options
+		opts  leadership.CandidateOptions
 		drive func(w *world, c *leadership.Candidate)
 		times int
 	}{
@@ -336,7 +333,7 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 				return serve(ctx, term)
 			})
 		}},
-		"by itself": {drive: func(_ *world, c *leadership.Candidate) { c.RunForElection() }},
+		"by itself": {drive: func(_ *world, c *leadership.Candidate) { run(c, leadership.Lead) }},
 	} {
 		virtualRun(t, name, func(w *world) {
 			var log journal
@@ -368,9 +365,9 @@ func TestAcknowledgeByTwoIsToldOnce(t *testing.T) {
 				<-both
 				return leader, err
 			}
-		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+		}), "a", &leadership.CandidateOptions{Events: hooks{
 			Acknowledged: func(string, uint64, leadership.Leader) { happened.add("acknowledged") },
-		}})
+		}.tell})
 		term := w.campaign(c)
 		first := async(func() error { return term.Acknowledge(background) })
 		second := async(func() error { return term.Acknowledge(background) })
@@ -409,26 +406,26 @@ func TestAcknowledgeWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// Term returns the token to the users of RunForElection, for as long as the candidate leads.
+// Term returns the term for as long as the candidate leads.
 func TestTermOfTheCandidate(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		c := w.candidate(st, "a", nil)
-		require.Nil(w, c.Term())
-		c.RunForElection()
+		require.Nil(w, termOf(c))
+		run(c, leadership.Lead)
 		synctest.Wait()
-		first := c.Term()
+		first := termOf(c)
 		require.NotNil(w, first)
 		list, err := w.observer.Ballots(background, election)
 		require.NoError(w, err)
 		require.Equal(w, list[0].Token, first.Token())
 		c.Resign()
-		require.Nil(w, c.Term())
+		require.Nil(w, termOf(c))
 		w.until(c.IsLeader)
-		require.Greater(w, c.Term().Token(), first.Token())
+		require.Greater(w, termOf(c).Token(), first.Token())
 		st.Faults().Cut()
 		w.at(w.now() + valid)
-		require.Nil(w, c.Term())
+		require.Nil(w, termOf(c))
 	})
 	virtual(t, func(w *world) { // the lease is over, and nothing of ours has run
 		st := w.open()
@@ -438,6 +435,6 @@ func TestTermOfTheCandidate(t *testing.T) {
 		w.campaign(c)
 		st.Faults().Cut()
 		w.at(valid)
-		require.Nil(w, c.Term())
+		require.Nil(w, termOf(c))
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,8 +20,8 @@ import (
 )
 
 // hanging returns, by what hangs, options whose log handler or hook does.
-func hanging(hang func()) map[string]*leadership.Options {
-	all := map[string]*leadership.Options{"all lines": handledBy(func(string) { hang() })}
+func hanging(hang func()) map[string]*leadership.CandidateOptions {
+	all := map[string]*leadership.CandidateOptions{"all lines": handledBy(func(string) { hang() })}
 	for _, line := range []string{"standing", "elected", "acknowledged", "leadership ended", "ballot given back", "renewals are overdue",
 		"leader changed", "leader gone", "no leader yet", "attempt failed"} {
 		all[line] = handledBy(func(message string) {
@@ -31,10 +30,12 @@ func hanging(hang func()) map[string]*leadership.Options {
 			}
 		})
 	}
-	for i, field := range reflect.VisibleFields(reflect.TypeFor[leadership.Hooks]()) {
-		hooks := &leadership.Hooks{}
-		reflect.ValueOf(hooks).Elem().Field(i).Set(reflect.MakeFunc(field.Type, func([]reflect.Value) []reflect.Value { hang(); return nil }))
-		all[field.Name] = &leadership.Options{Hooks: hooks}
+	for kind := leadership.BallotCast; kind <= leadership.AttemptFailed; kind++ {
+		all["event: "+kind.String()] = &leadership.CandidateOptions{Events: func(e leadership.Event) {
+			if e.Kind == kind {
+				hang()
+			}
+		}}
 	}
 	return all
 }
@@ -80,14 +81,14 @@ func TestHandlersAndHooksThatHang(t *testing.T) {
 			require.Equal(w, 1, called)
 			run(b, serve)
 			synctest.Wait()
-			require.NoError(w, w.observer.RequestResignation(background, election, a.Term().Token()))
+			require.NoError(w, w.observer.RequestResignation(background, election, termOf(a).Token()))
 			leads(b)
 			w.until(func() bool { return len(w.ballots()) == 2 })
 			require.False(w, pending(async(func() error { b.Resign(); return nil })))
 			leads(a)
 			require.Equal(w, 2, called)
 			st.Faults().Cut()
-			w.until(func() bool { return a.Term().Remaining() < time.Second })
+			w.until(func() bool { return termOf(a).Remaining() < time.Second })
 			st.Faults().Heal()
 			w.at(w.now() + ttl)
 			leads(a)
@@ -111,24 +112,24 @@ func TestHandlersAndHooksThatHang(t *testing.T) {
 func TestToldInOrder(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
-		c := w.candidate(w.open(), "a", &leadership.Options{
+		c := w.candidate(w.open(), "a", &leadership.CandidateOptions{
 			Logger: handledBy(func(message string) {
 				if message != "standing" {
 					happened.add("%s", message)
 				}
 			}).Logger,
-			Hooks: &leadership.Hooks{
+			Events: hooks{
 				TermBegan:            func(string, uint64) { happened.add("TermBegan") },
 				ResignationRequested: func(string, uint64) { happened.add("ResignationRequested") },
 				TermEnded:            func(string, uint64, error) { happened.add("TermEnded") },
 				GivenBack:            func(string, uint64, time.Duration) { happened.add("GivenBack") },
-			},
+			}.tell,
 		})
 		for round := range 100 {
 			happened.entries = nil
 			for range 8 { // as soon as there is a term, one of them is likely to run
 				go func() {
-					for c.Term() == nil && c.Status().State != leadership.WindingDown {
+					for termOf(c) == nil && c.Status().State != leadership.WindingDown {
 						if c.Status().State == leadership.Idle {
 							return
 						}
@@ -148,8 +149,7 @@ func TestToldInOrder(t *testing.T) {
 
 // sites are the places where user code runs inside a candidate. The script of TestReentry passes through all of them.
 var sites = []string{
-	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
-	"TermBegan", "GivenBack", "Error", // of the hooks, which one goroutine calls
+	"lead", "TermBegan", "GivenBack", "Error", // of the events, which one goroutine tells
 }
 
 // visitor runs an action when its site is first reached.
@@ -169,7 +169,7 @@ func (v *visitor) at(site string) {
 
 // visit lets a candidate on st come to every site, behind another one that leads.
 func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
-	w.at(time.Second) // the new-leader callback has been called
+	w.at(time.Second)
 	require.NoError(w, other.Withdraw(background))
 	w.at(2 * ttl) // TermBegan, Error
 	st.Faults().Cut()
@@ -192,21 +192,11 @@ func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 			return b.Ballot.Acknowledge(ctx, value)
 		}
 	})
-	c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+	c := w.candidate(fake, "a", &leadership.CandidateOptions{Events: hooks{
 		TermBegan: func(string, uint64) { v.at("TermBegan") },
 		GivenBack: func(string, uint64, time.Duration) { v.at("GivenBack") },
 		Error:     func(string, error, time.Duration) { v.at("Error") },
-	}})
-	c.OnWon(func(context.Context, *leadership.Term) error {
-		v.at("won callback")
-		if v.site == "takeover-failed callback" && !v.done {
-			return errTakeover
-		}
-		return nil
-	})
-	c.OnNewLeader(func(context.Context, store.Leader) { v.at("new-leader callback") })
-	c.OnTakeoverFailed(func(error) { v.at("takeover-failed callback") })
-	c.OnTermEnded(func(*leadership.Term, error) { v.at("term-ended callback") })
+	}.tell})
 	return c
 }
 
@@ -228,12 +218,12 @@ func TestReentry(t *testing.T) {
 	}{
 		"Resign": {call: func(s scene) { s.c.Resign() }},
 		"Term.Withdraw": {waits: true, call: func(s scene) { // Run refuses
-			if term := s.c.Term(); term != nil {
+			if term := termOf(s.c); term != nil {
 				_ = term.Withdraw(background)
 			}
 		}},
 		"Term.Acknowledge": {waits: true, call: func(s scene) {
-			if term := s.c.Term(); term != nil {
+			if term := termOf(s.c); term != nil {
 				_ = term.Acknowledge(background)
 			}
 		}},
@@ -241,15 +231,6 @@ func TestReentry(t *testing.T) {
 			ctx, cancel := context.WithCancel(background)
 			cancel() // for a candidate that is idle
 			require.Error(s.w, s.c.Run(ctx, serve))
-		}},
-		"RunForElection": {call: func(s scene) {
-			if s.c.Term() == nil { // else it might be idle in a hook of a term that Campaign's caller gave back
-				return
-			}
-			elected, errs := s.c.RunForElection()
-			_, open := <-elected
-			require.False(s.w, open)
-			require.ErrorIs(s.w, <-errs, leadership.ErrRunning)
 		}},
 		"Campaign": {waits: true, call: func(s scene) {
 			if term, err := s.c.Campaign(background); err == nil { // the hook of a term that was given back
@@ -261,10 +242,6 @@ func TestReentry(t *testing.T) {
 	} {
 		for form, drive := range forms {
 			for _, site := range sites {
-				if form == "RunForElection" && site == "lead" || form == "Campaign" &&
-					(site == "won callback" || site == "takeover-failed callback" || site == "term-ended callback") {
-					continue // that form has no such site
-				}
 				virtualRun(t, action+" in "+site+" of "+form, func(w *world) {
 					other := w.lead(w.open(), "other")
 					st := w.open()
@@ -300,44 +277,32 @@ func TestReentry(t *testing.T) {
 	}
 }
 
-// The term's own Resign, in the functions that have it at hand. Withdraw is refused there, and ends nothing.
+// End of a term in the leader's function. Withdraw is refused there, and ends nothing.
 func TestReentryByTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		turns := 0
-		c.OnWon(func(ctx context.Context, term *leadership.Term) error {
-			if turns++; turns == 1 {
-				term.Resign()
-				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
-			}
-			return nil
-		})
-		c.OnTermEnded(func(term *leadership.Term, _ error) { term.Resign() })
 		result := run(c, func(ctx context.Context, term *leadership.Term) error {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if turns == 2 {
-				term.Resign()
-				term.Resign()
+			if turns++; turns == 1 {
+				term.End(nil)
+				term.End(errTakeover)
 				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
 				require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
 				return nil
 			}
-			require.Equal(w, 3, turns)
 			require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
 			require.NoError(w, ctx.Err())
 			return serve(ctx, term)
 		})
 		w.at(time.Second)
 		require.True(w, pending(result))
-		require.Equal(w, 3, turns)
+		require.Equal(w, 2, turns)
 		w.stops(c, result)
 	})
 }
 
 // followerSites are the places where user code runs inside a follower.
-var followerSites = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
+var followerSites = []string{"LeaderChanged", "Error", "Changes"}
 
 // Every method of a follower, and Close, called from each of its sites, with a context that never ends.
 func TestReentryOfAFollower(t *testing.T) {
@@ -350,8 +315,7 @@ func TestReentryOfAFollower(t *testing.T) {
 		call func(s scene)
 		ends bool
 	}{
-		"Start":          {func(s scene) { s.f.Start() }, false},
-		"FollowElection": {func(s scene) { s.f.FollowElection() }, false},
+		"Start": {func(s scene) { s.f.Start() }, false},
 		"Wait": {func(s scene) {
 			leader, err := s.f.Wait(background)
 			require.NoError(s.w, err)
@@ -377,15 +341,12 @@ func TestReentryOfAFollower(t *testing.T) {
 					return store.Known{}, store.ErrUnavailable
 				}
 				v := &visitor{site: site}
-				f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
+				f := w.follower(fake, &leadership.CandidateOptions{Events: hooks{
 					LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
 					Error:         func(string, error, time.Duration) { v.at("Error") },
-				}})
+				}.tell})
 				returned := false
 				v.action = func() { test.call(scene{w, f, st}); returned = true }
-				f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
-				f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
-				values, _ := f.FollowElection()
 				iterating := async(func() error {
 					for range f.Changes(background) {
 						v.at("Changes")
@@ -400,8 +361,6 @@ func TestReentryOfAFollower(t *testing.T) {
 				require.Equal(w, test.ends, !pending(iterating))
 				halt(f)
 				require.NoError(w, <-iterating, "the iterator ends")
-				for range values { // the channel is closed
-				}
 			})
 		}
 	}
@@ -411,7 +370,7 @@ func TestReentryOfAFollower(t *testing.T) {
 // or with nil if Stop was called too, and leaves no ballot.
 func TestContextOfRunEndsInside(t *testing.T) {
 	for _, site := range sites {
-		for _, then := range []string{"", "Resign", "Term.Resign", "Stop"} {
+		for _, then := range []string{"", "Resign", "Term.End", "Stop"} {
 			virtualRun(t, site+" "+then, func(w *world) {
 				other := w.lead(w.open(), "other")
 				st := w.open()
@@ -420,11 +379,11 @@ func TestContextOfRunEndsInside(t *testing.T) {
 				ctx, cancel := context.WithCancel(background)
 				v.action = func() {
 					cancel()
-					switch term := c.Term(); {
+					switch term := termOf(c); {
 					case then == "Resign":
 						c.Resign()
-					case then == "Term.Resign" && term != nil:
-						term.Resign()
+					case then == "Term.End" && term != nil:
+						term.End(nil)
 					case then == "Stop":
 						c.Stop()
 					}
@@ -437,11 +396,10 @@ func TestContextOfRunEndsInside(t *testing.T) {
 				})
 				v.visit(w, other, st)
 				require.False(w, pending(result), "Run has not returned")
-				switch err := <-result; {
-				case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
-					require.ErrorIs(w, err, context.Canceled)
-				default:
+				if err := <-result; then == "Stop" {
 					require.NoError(w, err)
+				} else {
+					require.ErrorIs(w, err, context.Canceled)
 				}
 				require.False(w, c.IsLeader())
 				require.Empty(w, w.ballots())
@@ -451,25 +409,13 @@ func TestContextOfRunEndsInside(t *testing.T) {
 	}
 }
 
-// forms are the three ways to drive a candidate; each returns the error with which it ended.
+// forms are the two ways to drive a candidate; each returns the error with which it ended.
 var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 	"Run": func(c *leadership.Candidate, v *visitor) error {
 		return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 			v.at("lead")
 			return serve(ctx, term)
 		})
-	},
-	"RunForElection": func(c *leadership.Candidate, _ *visitor) (last error) {
-		elected, errs := c.RunForElection()
-		for range elected { // until it is closed
-		}
-		for err := range errs {
-			last = err
-		}
-		if !store.Permanent(last) {
-			return nil
-		}
-		return last
 	},
 	"Campaign": func(c *leadership.Candidate, v *visitor) error {
 		for {
@@ -479,7 +425,7 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 				return nil
 			case store.Permanent(err):
 				return err
-			case err != nil: // a callback is campaigning
+			case err != nil: // an event is campaigning
 				time.Sleep(100 * time.Millisecond)
 				continue
 			}
@@ -493,19 +439,18 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 	},
 }
 
-// Without a logger, what a candidate and a follower do is found in the default log: a takeover that panics again and
+// Without a logger, what a candidate and a follower do is found in the default log: a takeover that fails again and
 // again, and a service that does not answer.
 func TestDefaultLog(t *testing.T) {
 	old := slog.Default()
 	defer log.SetOutput(os.Stderr)
 	defer slog.SetDefault(old)
-	for _, opts := range []*leadership.Options{nil, {Hooks: &leadership.Hooks{}}} {
+	for _, opts := range []*leadership.CandidateOptions{nil, {Events: hooks{}.tell}} {
 		virtual(t, func(w *world) {
 			var out journal
 			slog.SetDefault(out.logger())
 			c := w.candidate(w.open(), "a", opts)
-			c.OnWon(func(context.Context, *leadership.Term) error { panic("boom") })
-			run(c, serve)
+			run(c, func(context.Context, *leadership.Term) error { return errTakeover })
 			f := w.follower(&fakeStore{Store: w.open(), observe: func(context.Context, string, *store.Known) (store.Known, error) {
 				return store.Known{}, store.ErrUnavailable
 			}}, opts)
@@ -513,7 +458,7 @@ func TestDefaultLog(t *testing.T) {
 			w.at(time.Second)
 			require.Contains(w, out.String(), "level=INFO msg=elected election=database/primary")
 			require.Contains(w, out.String(), `level=WARN msg="attempt failed, will try again" election=database/primary `+
-				`error="the leader's function failed: takeover failed: panic in a callback: boom`)
+				`error="the leader's function failed: the disk is full`)
 			require.Contains(w, out.String(), `error="service unavailable"`)
 			halt(c)
 			halt(f)

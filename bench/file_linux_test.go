@@ -82,19 +82,17 @@ func BenchmarkFileResign(b *testing.B) {
 }
 
 // BenchmarkFileFollower measures how soon a follower in another process knows the leader: from the call of Acknowledge
-// until its hook is called.
+// until its Events is called.
 func BenchmarkFileFollower(b *testing.B) {
 	s := newDirectory(b)
 	floor := &series{measure: newRenames(b).measure}
 	there := s.newMember(b)
 	known := make(chan time.Duration, 1)
-	f, err := leadership.NewFollower(s.openStore(b, ttl, s.newWire()), fileElection, &leadership.Options{
-		Hooks: &leadership.Hooks{LeaderChanged: func(_ string, leader leadership.Leader) {
-			if leader.Revision != 0 {
-				known <- monotonic()
-			}
-		}},
-	})
+	f, err := leadership.NewFollower(s.openStore(b, ttl, s.newWire()), fileElection, &leadership.FollowerOptions{Events: func(e leadership.Event) {
+		if e.Kind == leadership.LeaderChanged && e.Leader.Revision != 0 {
+			known <- monotonic()
+		}
+	}})
 	require.NoError(b, err)
 	b.Cleanup(f.Stop)
 	f.Start()

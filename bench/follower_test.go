@@ -101,16 +101,16 @@ type news struct {
 func newListener(b *testing.B, s *server, election string) *listener {
 	b.Helper()
 	l := &listener{wire: s.newWire(), known: make(chan news, 1)}
-	follower, err := leadership.NewFollower(s.openStore(b, ttl, l.wire), election, &leadership.Options{
-		Hooks: &leadership.Hooks{LeaderChanged: func(_ string, leader leadership.Leader) {
-			l.known <- news{time.Now(), leader}
-		}},
-	})
+	follower, err := leadership.NewFollower(s.openStore(b, ttl, l.wire), election, &leadership.FollowerOptions{Events: func(e leadership.Event) {
+		if e.Kind == leadership.LeaderChanged {
+			l.known <- news{time.Now(), e.Leader}
+		}
+	}})
 	require.NoError(b, err)
 	b.Cleanup(follower.Stop)
 	follower.Start()
 	require.Eventually(b, func() bool { return !follower.AsOf().IsZero() }, time.Minute, time.Millisecond, "the first state")
-	if _, led := follower.Leader(); led { // otherwise the hook is not called
+	if _, led := follower.Leader(); led { // otherwise there is no event
 		l.last = receive(b, l.known, "the first leader").leader.Revision
 	}
 	return l

@@ -3,10 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership"
@@ -18,7 +15,7 @@ var acknowledgement = []Case{
 	{
 		Name:     "told-after-the-acknowledgement",
 		Promises: []string{"G5"},
-		Explains: "followers and losers hear of a leader when its takeover is done and acknowledged, not before",
+		Explains: "followers hear of a leader when its takeover is done and acknowledged, not before",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			f := e.follower(b)
@@ -27,50 +24,23 @@ var acknowledgement = []Case{
 			takingOver, done := make(chan struct{}), make(chan struct{})
 			goOn := sync.OnceFunc(func() { close(done) })
 			e.onClose(goOn)
-			winner.OnWon(func(context.Context, *leadership.Term) error { close(takingOver); <-done; return nil })
-			winner.RunForElection()
+			e.run(winner, func(ctx context.Context, term *leadership.Term) error {
+				close(takingOver)
+				<-done
+				return leadership.Lead(ctx, term)
+			})
 			receiveClosed(e, takingOver, "a's takeover")
-			loser := e.candidate(b, "b", nil)
-			told := make(chan leadership.Leader, 8)
-			loser.OnNewLeader(func(_ context.Context, l leadership.Leader) { told <- l })
-			e.standing(b, "b", func() { loser.RunForElection() })
-			e.during(e.h.TTL/4, "neither is told during the takeover", func() bool {
+			loser := e.stand(b, "b", nil)
+			e.during(e.h.TTL/4, "it is not told during the takeover", func() bool {
 				_, known := f.Leader()
-				return !known && len(told) == 0
+				return !known
 			})
 			e.check(winner.IsLeader(), "a does not lead during its takeover")
 			goOn()
-			l := receive(e, told, "the loser's callback")
-			e.check(l.Value == "a", "the loser was told of %q", l.Value)
 			leader, err := f.Wait(e.ctx)
 			e.ok(err, "wait for the leader")
-			e.check(repeats(leader, l), "the follower knows %v, the loser %v", leader, l)
+			e.check(leader.Value == "a", "the follower was told of %q", leader.Value)
 			e.check(!loser.IsLeader(), "the loser leads")
-		},
-	},
-	{
-		Name:     "winners-and-losers-callbacks",
-		Promises: []string{"G5", "G4", "G3", "G1"},
-		Explains: "the winner's won callbacks run and each loser is told once of every leader, the third in line too",
-		check: func(e *env) {
-			log := &callLog{takeover: e.h.TTL / 50}
-			members := []*member{e.open(), e.open(), e.open()}
-			var all []*leadership.Candidate
-			for i, m := range members {
-				c := e.candidate(m, "123"[i:i+1], nil)
-				log.register(c, "123"[i:i+1])
-				e.standing(m, "one more", func() { c.RunForElection() })
-				all = append(all, c)
-			}
-			e.until("1 leads, 2 and 3 know", func() bool { return log.is("1 won", "2 lost to 1", "3 lost to 1") })
-			members[0].Cut()
-			e.until("2 leads, 3 knows", func() bool {
-				return log.is("1 won", "2 lost to 1", "3 lost to 1", "2 won", "3 lost to 2")
-			})
-			e.check(all[1].IsLeader() && !all[0].IsLeader() && !all[2].IsLeader(), "not 2 alone leads")
-			e.until("2 is acknowledged", func() bool { return e.leader(members[2]).Value == "2" })
-			e.check(!log.early.Load(), "a loser was told of a leader during its takeover")
-			e.check(!log.twice.Load(), "a loser was told twice of one acknowledgement")
 		},
 	},
 	{
@@ -80,13 +50,12 @@ var acknowledgement = []Case{
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			failing := e.candidate(a, "a", nil)
-			failed := make(chan error, 8)
 			done := make(chan struct{})
 			goOn := sync.OnceFunc(func() { close(done) })
 			e.onClose(goOn)
-			failing.OnWon(func(context.Context, *leadership.Term) error { <-done; return errors.New("disk full") })
-			failing.OnTakeoverFailed(func(err error) { failed <- err })
-			e.standing(a, "a", func() { failing.RunForElection() })
+			e.standing(a, "a", func() {
+				e.run(failing, func(context.Context, *leadership.Term) error { <-done; return errors.New("disk full") })
+			})
 			next := e.stand(b, "b", nil)
 			f := e.follower(b)
 			f.Start()
@@ -94,7 +63,6 @@ var acknowledgement = []Case{
 				return e.leader(b) == store.Leader{}
 			})
 			goOn()
-			receive(e, failed, "the takeover-failed callback")
 			e.until("b leads", next.IsLeader)
 			leader, err := f.Wait(e.ctx)
 			e.ok(err, "wait for the leader")
@@ -107,21 +75,10 @@ var acknowledgement = []Case{
 		Explains: "a follower of an election without a leader is told so at once and once, and leaves no trace in it",
 		check: func(e *env) {
 			a := e.open()
-			f := e.follower(a)
-			var mu sync.Mutex
-			gone := 0
-			f.OnLeaderGone(func(context.Context) { mu.Lock(); defer mu.Unlock(); gone++ })
-			f.OnNewLeader(func(_ context.Context, l leadership.Leader) { e.Errorf("told of %v", l) })
-			values, _ := f.FollowElection()
-			e.check(receive(e, values, "the first state") == leadership.Leader{}, "told of a leader")
-			e.during(e.h.TTL/4, "it was told once", func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return gone <= 1 && len(values) == 0
-			})
-			e.until("its callback was called", func() bool { mu.Lock(); defer mu.Unlock(); return gone == 1 })
+			seen := e.changes(e.follower(a))
+			e.check(receive(e, seen, "the first state") == leadership.Leader{}, "told of a leader")
+			e.during(e.h.TTL/4, "it was told once", func() bool { return len(seen) == 0 })
 			e.check(len(e.ballots(a)) == 0, "a follower made a ballot")
-			f.Stop()
 		},
 	},
 	{
@@ -133,11 +90,7 @@ var acknowledgement = []Case{
 			old := e.cast(a, "a")
 			e.first(old)
 			record := e.acknowledge(old, "a")
-			f := e.follower(c) // late
-			seen := make(chan leadership.Leader, 16)
-			f.OnNewLeader(func(_ context.Context, l leadership.Leader) { seen <- l })
-			f.OnLeaderGone(func(context.Context) { seen <- leadership.Leader{} })
-			f.Start()
+			seen := e.changes(e.follower(c)) // late
 			got := receive(e, seen, "the present leader")
 			e.check(got == record, "the late follower saw %v, not %v", got, record)
 			next := e.cast(b, "b")
@@ -155,34 +108,6 @@ var acknowledgement = []Case{
 			e.withdraw(next)
 			got = receive(e, seen, "the second leader's resignation")
 			e.check(got == leadership.Leader{}, "after the resignation the follower saw %v", got)
-		},
-	},
-	{
-		Name:     "events-and-values-in-order",
-		Promises: []string{"G5", "G4", "G3"},
-		Explains: "the channels carry false, true, false as leadership comes and goes, and the leaders' values in order",
-		check: func(e *env) {
-			a, b, c := e.open(), e.open(), e.open()
-			values, _ := e.follower(c).FollowElection()
-			e.check(receive(e, values, "the first state") == leadership.Leader{}, "there is a leader")
-			one, two := e.candidate(a, "l1", nil), e.candidate(b, "l2", nil)
-			events, _ := one.RunForElection()
-			e.check(!receive(e, events, "the first event"), "the first event is true")
-			e.check(receive(e, events, "a's victory"), "false, and true was due")
-			e.expect(values, "l1")
-			e.standing(b, "l2", func() { two.RunForElection() })
-			one.Resign()
-			e.check(!receive(e, events, "a's resignation"), "true, and false was due")
-			e.expect(values, "l2")
-			e.until("a stands again", func() bool { return len(e.ballots(c)) == 2 })
-			two.Resign()
-			e.check(receive(e, events, "a's second victory"), "false, and true was due")
-			e.expect(values, "l1")
-			one.Stop()
-			e.check(!receive(e, events, "the final false"), "true after Stop")
-			if _, open := <-events; open {
-				e.Fatalf("the channel is open after Stop")
-			}
 		},
 	},
 	{
@@ -291,7 +216,8 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 	e.TB.Helper()
 	term := e.campaign(c)
 	own.LoseReplies()
-	deadline := term.Deadline() // zero if the term is over
+	remaining := term.Remaining() // zero if the term is over
+	deadline := time.Now().Add(remaining)
 	acknowledged := make(chan error, 1)
 	go func() { acknowledged <- term.Acknowledge(e.ctx) }()
 	e.until("the request has been carried out, or the term is over", func() bool {
@@ -299,7 +225,7 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 	})
 	own.Heal()
 	err := receive(e, acknowledged, "the acknowledgement")
-	if left := time.Until(deadline); term.Context().Err() != nil && !deadline.IsZero() {
+	if left := time.Until(deadline); term.Context().Err() != nil && remaining > 0 {
 		e.check(left <= 0, "the term ended %v before its lease: %v", left, err)
 	}
 	return term, err
@@ -320,16 +246,6 @@ func (e *env) nothing(seen <-chan leadership.Leader, why string) {
 	}
 }
 
-// expect waits for a value. Before it, the empty value is allowed: a change of leader might show it.
-func (e *env) expect(values <-chan leadership.Leader, want string) {
-	e.TB.Helper()
-	got := receive(e, values, want)
-	if got.Revision == 0 {
-		got = receive(e, values, want)
-	}
-	e.check(got.Value == want, "the value is %q, not %q", got.Value, want)
-}
-
 func receiveClosed(e *env, ch <-chan struct{}, what string) {
 	e.TB.Helper()
 	select {
@@ -337,60 +253,4 @@ func receiveClosed(e *env, ch <-chan struct{}, what string) {
 	case <-e.ctx.Done():
 		e.Fatalf("waited in vain for %s", what)
 	}
-}
-
-// callLog records which callbacks were called.
-type callLog struct {
-	takeover time.Duration // how long each takes
-	early    atomic.Bool   // a loser was told of a leader during its first takeover
-	twice    atomic.Bool   // a loser was told twice of one acknowledgement
-
-	mu    sync.Mutex
-	calls []string // guarded by mu; each once: a leader repeats an acknowledgement whose outcome is unknown
-}
-
-func (l *callLog) add(call string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.Contains(l.calls, call) {
-		l.calls = append(l.calls, call)
-	}
-}
-
-func (l *callLog) register(c *leadership.Candidate, name string) {
-	again := false // it has led before: on a busy machine a lease can end, and losers know the earlier term
-	c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
-		select {
-		case <-time.After(l.takeover):
-		case <-ctx.Done():
-		}
-		if !again && l.told(name) {
-			l.early.Store(true)
-		}
-		again = true
-		l.add(name + " won")
-		return nil
-	})
-	var last uint64 // revision
-	c.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-		if leader.Revision <= last {
-			l.twice.Store(true)
-		}
-		last = leader.Revision
-		l.add(name + " lost to " + leader.Value)
-	})
-}
-
-// told reports whether a loser was told of the leader.
-func (l *callLog) told(leader string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.calls, func(call string) bool { return strings.HasSuffix(call, " lost to "+leader) })
-}
-
-// is reports whether exactly these calls have been made, in any order.
-func (l *callLog) is(calls ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Equal(slices.Sorted(slices.Values(l.calls)), slices.Sorted(slices.Values(calls)))
 }

@@ -72,11 +72,6 @@ var contract = []Case{
 		Explains: "a store that lists elections lists each in which a ballot stands, once, in order, and nothing but names of elections",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
-			lister, ok := a.Store.(store.Lister)
-			if !ok {
-				e.Logf("NOT CHECKED: the store does not list its elections")
-				return
-			}
 			names := []string{e.election, e.election + "/a", e.election + "/a b", e.election + "/a/b", e.election + "/deep/er"}
 			for i, name := range names {
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
@@ -88,7 +83,7 @@ var contract = []Case{
 			}
 			_, err := b.Observe(e.ctx, e.election+"/unknown", nil)
 			e.ok(err, "observe an election that has never been")
-			all, err := lister.Elections(e.ctx)
+			all, err := a.Elections(e.ctx)
 			if errors.Is(err, errors.ErrUnsupported) {
 				e.Logf("NOT CHECKED: the store can't list its elections: %v", err)
 				return
@@ -131,15 +126,13 @@ var contract = []Case{
 			a := e.open()
 			c := e.candidate(a, "a", nil)
 			c.Resign() // before any other call
-			events, _ := c.RunForElection()
+			e.run(c, leadership.Lead)
 			e.until("a leads", c.IsLeader)
 			c.Resign()
 			c.Resign()
 			c.Stop()
 			c.Stop()
 			c.Resign()
-			for range events {
-			}
 			e.done(c)
 			_, err := c.Campaign(e.ctx)
 			e.check(errors.Is(err, leadership.ErrStopped), "campaigning after Stop: %v", err)

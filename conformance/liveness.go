@@ -210,7 +210,7 @@ var liveness = []Case{
 			a := e.open()
 			a.Cut()
 			c := e.candidate(a, "a", nil)
-			c.RunForElection()
+			e.run(c, leadership.Lead)
 			f := e.follower(a)
 			f.Start()
 			e.during(e.h.TTL/10, "no candidate leads on a cut line", func() bool { return !c.IsLeader() }) // they try meanwhile
@@ -250,7 +250,7 @@ var liveness = []Case{
 			term := e.campaign(old)
 			e.ok(term.Acknowledge(e.ctx), "acknowledge")
 			next := e.candidate(b, "b", nil)
-			e.standing(observer, "b", func() { next.RunForElection() })
+			e.standing(observer, "b", func() { e.run(next, leadership.Lead) })
 			e.ok(term.Withdraw(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 		},

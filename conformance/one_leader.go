@@ -19,13 +19,14 @@ var oneLeader = []Case{
 			old := e.stand(a, "a", nil)
 			e.until("a leads", old.IsLeader)
 			both := make(chan bool, 1)
-			next := e.stand(b, "b", &leadership.Options{Logger: silent.Logger, Hooks: &leadership.Hooks{
-				TermBegan: func(string, uint64) {
-					select {
-					case both <- old.IsLeader():
-					default: // it leads again
-					}
-				},
+			next := e.stand(b, "b", &leadership.CandidateOptions{Logger: silent.Logger, Events: func(event leadership.Event) {
+				if event.Kind != leadership.TermBegan {
+					return
+				}
+				select {
+				case both <- old.IsLeader():
+				default: // it leads again
+				}
 			}})
 			a.Cut()
 			e.until("b leads", func() bool {

@@ -23,13 +23,12 @@ var ownership = []Case{
 			a, observer := e.open(), e.open()
 			e.leavesNothing(func() {
 				leader, waiter := e.candidate(a, "a", nil), e.candidate(observer, "b", nil)
-				leader.RunForElection()
+				e.run(leader, leadership.Lead)
 				e.until("a leads", leader.IsLeader)
-				waiter.OnNewLeader(nothing)
-				e.standing(observer, "b", func() { waiter.RunForElection() })
+				e.standing(observer, "b", func() { e.run(waiter, leadership.Lead) })
 				f := e.follower(observer)
-				values, _ := f.FollowElection()
-				receive(e, values, "the first state")
+				_, err := f.Wait(e.ctx)
+				e.ok(err, "wait for the leader")
 				f.Stop()
 				e.done(f)
 				waiter.Stop()
@@ -89,10 +88,10 @@ var ownership = []Case{
 			ran := make(chan error, 1)
 			go func() { ran <- c.Run(e.ctx, leadership.Lead) }()
 			e.until("a leads", c.IsLeader)
-			f, err := leadership.NewFollower(m, e.election, silent)
+			f, err := leadership.NewFollower(m, e.election, &leadership.FollowerOptions{Logger: silent.Logger})
 			e.ok(err, "make a follower")
 			defer f.Stop()
-			_, errs := f.FollowElection()
+			f.Start()
 			behind := e.cast(m, "b") // has the lease of the candidate's term
 			e.ok(m.Close(), "close")
 			e.check(!c.IsLeader(), "the candidate still leads")
@@ -100,8 +99,8 @@ var ownership = []Case{
 			e.check(!holds, "the lease holds after Close")
 			err = receive(e, ran, "the end of Run")
 			e.check(errors.Is(err, leadership.ErrClosed), "Run returned %v", err)
-			err = receive(e, errs, "the follower's error")
-			e.check(errors.Is(err, leadership.ErrClosed), "the follower's error is %v", err)
+			e.done(f)
+			e.check(errors.Is(f.Err(), leadership.ErrClosed), "the follower's error is %v", f.Err())
 		},
 	},
 	{

@@ -30,11 +30,7 @@ func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 		{"read the leader", false, func() error { _, err := st.Observe(ctx, election, nil); return err }},
 		{"list the ballots", false, func() error { _, err := st.Ballots(ctx, election); return err }},
 		{"list the elections", false, func() error {
-			l, ok := st.(store.Lister)
-			if !ok {
-				return nil
-			}
-			_, err := l.Elections(ctx)
+			_, err := st.Elections(ctx)
 			if errors.Is(err, errors.ErrUnsupported) {
 				return nil
 			}

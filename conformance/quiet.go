@@ -15,8 +15,7 @@ var quiet = []Case{
 		check: func(e *env) {
 			m := e.open()
 			all := []*leadership.Candidate{e.stand(m, "a", nil), e.stand(m, "b", nil)}
-			values, _ := e.follower(m).FollowElection()
-			receive(e, values, "the first state")
+			receive(e, e.changes(e.follower(m)), "the first state")
 			e.until("one leads", func() bool { return leading(all) > 0 })
 			_, idle := e.countGoroutines(e.h.TTL / 4)
 

@@ -33,8 +33,9 @@ var resignation = []Case{
 			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 			var led *leadership.Term
 			e.until("the next candidate leads", func() bool {
-				led = next.Term()
-				return led != nil
+				var leads bool
+				led, leads = next.Term()
+				return leads
 			})
 			e.check(e.request(b, term.Token()), "a second request was not taken")
 			e.during(e.h.TTL/10, "the next leader, which was not asked, does not resign", func() bool {

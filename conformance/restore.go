@@ -31,7 +31,7 @@ var restored = []Case{
 			var candidates []*leadership.Candidate
 			for _, m := range []*member{a, b} {
 				c := e.candidate(m, "new", nil)
-				c.RunForElection()
+				e.run(c, leadership.Lead)
 				candidates = append(candidates, c)
 			}
 			e.until("a candidate leads", func() bool { return slices.ContainsFunc(candidates, (*leadership.Candidate).IsLeader) })

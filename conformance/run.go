@@ -231,11 +231,11 @@ func (e *env) closing(m *member) *member {
 	return m
 }
 
-// silent are options of candidates and followers that log nothing: the cases say what is wrong.
-var silent = &leadership.Options{Logger: slog.New(slog.DiscardHandler)}
+// silent are options of candidates that log nothing: the cases say what is wrong.
+var silent = &leadership.CandidateOptions{Logger: slog.New(slog.DiscardHandler)}
 
 // candidate makes a candidate that is stopped at the end of the case.
-func (e *env) candidate(m *member, value string, opts *leadership.Options) *leadership.Candidate {
+func (e *env) candidate(m *member, value string, opts *leadership.CandidateOptions) *leadership.Candidate {
 	e.TB.Helper()
 	if opts == nil {
 		opts = silent
@@ -246,11 +246,27 @@ func (e *env) candidate(m *member, value string, opts *leadership.Options) *lead
 	return c
 }
 
+// run runs a candidate in the background, until it is stopped.
+func (e *env) run(c *leadership.Candidate, lead func(context.Context, *leadership.Term) error) {
+	go func() { _ = c.Run(context.Background(), lead) }() // Done waits for it
+}
+
+// changes returns what a follower sees, until it is stopped.
+func (e *env) changes(f *leadership.Follower) <-chan leadership.Leader {
+	seen := make(chan leadership.Leader, 100)
+	go func() {
+		for leader := range f.Changes(context.Background()) {
+			seen <- leader
+		}
+	}()
+	return seen
+}
+
 // stand lets a candidate stand in the background, and returns once its ballot is there.
-func (e *env) stand(m *member, value string, opts *leadership.Options) *leadership.Candidate {
+func (e *env) stand(m *member, value string, opts *leadership.CandidateOptions) *leadership.Candidate {
 	e.TB.Helper()
 	c := e.candidate(m, value, opts)
-	e.standing(m, value, func() { c.RunForElection() })
+	e.standing(m, value, func() { e.run(c, leadership.Lead) })
 	return c
 }
 
@@ -266,7 +282,7 @@ func (e *env) standing(m *member, value string, start func()) {
 // follower makes a follower that is stopped at the end of the case.
 func (e *env) follower(m *member) *leadership.Follower {
 	e.TB.Helper()
-	f, err := leadership.NewFollower(m, e.election, silent)
+	f, err := leadership.NewFollower(m, e.election, &leadership.FollowerOptions{Logger: silent.Logger})
 	e.ok(err, "make a follower")
 	e.onClose(f.Stop)
 	return f

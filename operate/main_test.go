@@ -64,7 +64,7 @@ func (w *world) open() *memory.Store {
 func (w *world) add(value string, giveWayTo ...string) {
 	w.Helper()
 	w.stores[value] = w.open()
-	c, err := leadership.NewCandidate(w.stores[value], election, value, &leadership.Options{GiveWayTo: giveWayTo})
+	c, err := leadership.NewCandidate(w.stores[value], election, value, &leadership.CandidateOptions{GiveWayTo: giveWayTo})
 	require.NoError(w, err)
 	w.all[value] = c
 	go func() {

@@ -113,7 +113,7 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead
 // of the target to stand again behind it; when the target is next in line, it asks the leader to resign; and it waits
 // until the target has acknowledged. In between no other candidate leads: meanwhile a ballot of its own, behind the
-// target's, tells a target that prefers others (see leadership.Options) not to give way.
+// target's, tells a target that prefers others (see leadership.CandidateOptions) not to give way.
 //
 // A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs,
 // is waited for no longer than a TTL: if it gives way when it is first, the target leads after it.

@@ -27,13 +27,12 @@ type checks struct {
 	mu        sync.Mutex
 	violation string // the first; guarded by mu, as are all below
 	notes     []string
-	standing  []*simRun          // those that have not been stopped
-	token     map[*simRun]uint64 // of the last term won
-	highest   uint64             // token of all terms won
-	won       map[uint64]bool    // tokens
-	acks      map[uint64]uint64  // tokens, by revision
-	values    map[uint64]string  // by revision
-	workers   []*simRun          // whose leader's function is running
+	standing  []*simRun         // those that have not been stopped
+	highest   uint64            // token of all terms won
+	won       map[uint64]bool   // tokens
+	acks      map[uint64]uint64 // tokens, by revision
+	values    map[uint64]string // by revision
+	workers   []*simRun         // whose leader's function is running
 }
 
 func newChecks(s *simulation, all *witnesses) *checks {
@@ -44,7 +43,7 @@ func newChecks(s *simulation, all *witnesses) *checks {
 	k := &checks{
 		sim: s, began: time.Now(), observer: observer, witness: newWitness(all),
 		history: history{ended: map[leadership.Leader]time.Time{}},
-		token:   map[*simRun]uint64{}, won: map[uint64]bool{}, acks: map[uint64]uint64{}, values: map[uint64]string{},
+		won:     map[uint64]bool{}, acks: map[uint64]uint64{}, values: map[uint64]string{},
 	}
 	s.memory.Trace(func(e memory.Event) {
 		k.traced(e)
@@ -135,7 +134,6 @@ func (k *checks) wins(r *simRun, token uint64) {
 	last, again := k.highest, k.won[token]
 	k.highest = max(last, token)
 	k.won[token] = true
-	k.token[r] = token
 	k.mu.Unlock()
 	if again {
 		k.violate("%s: a second term has token %d", r.value, token)
@@ -145,26 +143,28 @@ func (k *checks) wins(r *simRun, token uint64) {
 	}
 }
 
-func (k *checks) hooks(r *simRun) *leadership.Hooks {
-	return &leadership.Hooks{
-		ResignationRequested: func(string, uint64) { k.resigned() },
-		TermEnded:            func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
-		Error: func(_ string, err error, _ time.Duration) {
-			k.note("%s: %v", r.value, err)
-			if errors.Is(err, store.ErrDenied) { // also if it ended a ballot
+func (k *checks) events(r *simRun) func(leadership.Event) {
+	return func(e leadership.Event) {
+		switch e.Kind {
+		case leadership.ResignationRequested:
+			k.resigned()
+		case leadership.TermEnded:
+			k.note("%s lost %d: %v", r.value, e.Token, e.Err)
+		case leadership.Acknowledged:
+			k.note("%s acknowledged %d", r.value, e.Token)
+			k.acknowledged(e.Token, e.Leader)
+			k.notified(r.value, e.Leader)
+		case leadership.AttemptFailed:
+			k.note("%s: %v", r.value, e.Err)
+			if errors.Is(e.Err, store.ErrDenied) { // also if it ended a ballot
 				return
 			}
 			for _, wanted := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {
-				if errors.Is(err, wanted) {
-					k.violate("%s: what is no error is going to be tried again: %v", r.value, err)
+				if errors.Is(e.Err, wanted) {
+					k.violate("%s: what is no error is going to be tried again: %v", r.value, e.Err)
 				}
 			}
-		},
-		Acknowledged: func(_ string, token uint64, leader leadership.Leader) {
-			k.note("%s acknowledged %d", r.value, token)
-			k.acknowledged(token, leader)
-			k.notified(r.value, leader)
-		},
+		}
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/callbacks"
+	"github.com/go-leadership/leadership/channels"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 )
@@ -33,13 +36,14 @@ type simCandidate struct {
 
 // simRun is one start of a candidate. Only its driver uses rng.
 type simRun struct {
-	*leadership.Candidate
-	sim    *simulation
-	value  string
-	rng    *rand.Rand
-	ctx    context.Context // for the caller of Campaign, who is asked to end before Stop
-	cancel context.CancelFunc
-	rude   atomic.Bool // its ballot may go while its leader's function still runs
+	*channels.Candidate
+	sim       *simulation
+	value     string
+	rng       *rand.Rand
+	takeovers *rand.Rand
+	ctx       context.Context // for the caller of Campaign, who is asked to end before Stop
+	cancel    context.CancelFunc
+	rude      atomic.Bool // its ballot may go while its leader's function still runs
 }
 
 func newSimProcess(s *simulation, name string) *simProcess {
@@ -102,22 +106,13 @@ func (c *simCandidate) stand() {
 	r := &simRun{sim: s, value: fmt.Sprint(c.name, c.made)}
 	stream := uint64(c.name[0])<<32 + uint64(len(c.name))<<24 + uint64(c.made)
 	r.rng = rand.New(rand.NewPCG(uint64(s.seed), stream))
-	takeovers := rand.New(rand.NewPCG(uint64(s.seed), ^stream)) // for the won callback
+	r.takeovers = rand.New(rand.NewPCG(uint64(s.seed), ^stream))
 	r.ctx, r.cancel = context.WithCancel(background)
 	var err error
-	r.Candidate, err = leadership.NewCandidate(c.process.store, election, r.value, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: s.hooks(r)})
+	r.Candidate, err = channels.NewCandidate(c.process.store, election, r.value, &leadership.CandidateOptions{Logger: slog.New(slog.DiscardHandler), Events: s.events(r)})
 	if err != nil {
 		panic(err)
 	}
-	r.OnNewLeader(func(_ context.Context, leader leadership.Leader) { s.notified(r.value, leader) })
-	r.OnWon(func(ctx context.Context, term *leadership.Term) error {
-		s.wins(r, term.Token())
-		s.rest(ctx, takeovers.Int64N(int64(simTTL/4)))
-		if takeovers.IntN(8) == 0 && !s.stable.Load() {
-			return errTakeover
-		}
-		return nil
-	})
 	s.stands(r)
 	c.run, c.ended = r, make(chan struct{})
 	go func() {
@@ -147,13 +142,27 @@ func (r *simRun) byRun() {
 	err := r.Run(background, func(ctx context.Context, term *leadership.Term) error {
 		r.sim.working(r, +1)
 		defer r.sim.working(r, -1)
-		if err := term.Acknowledge(ctx); err == nil {
+		err := r.takeOver(ctx, term)
+		if err == nil {
 			r.tenure(ctx)
 		}
 		time.Sleep(time.Duration(r.rng.Int64N(int64(simWork))))
+		if errors.Is(err, errTakeover) {
+			return err
+		}
 		return nil
 	})
 	r.sim.ended(r, err)
+}
+
+// takeOver takes some time to take over, and sometimes fails.
+func (r *simRun) takeOver(ctx context.Context, term *leadership.Term) error {
+	r.sim.wins(r, term.Token())
+	r.sim.rest(ctx, r.takeovers.Int64N(int64(simTTL/4)))
+	if r.takeovers.IntN(8) == 0 && !r.sim.stable.Load() {
+		return errTakeover
+	}
+	return term.Acknowledge(ctx)
 }
 
 // tenure leads until the term ends, or until the leader resigns.
@@ -210,14 +219,11 @@ func (r *simRun) byCampaign() {
 			r.sim.rest(r.ctx, r.rng.Int64N(int64(simTTL/4)))
 			continue
 		}
-		r.sim.wins(r, term.Token())
 		r.sim.working(r, +1)
-		ctx, cancel := context.WithCancel(term.Context())
-		stop := context.AfterFunc(r.ctx, cancel)
-		if err := term.Acknowledge(ctx); err == nil {
+		ctx, cancel := term.Bind(r.ctx)
+		if err := r.takeOver(ctx, term); err == nil {
 			r.tenure(ctx)
 		}
-		stop()
 		cancel()
 		time.Sleep(time.Duration(r.rng.Int64N(int64(simWork))))
 		r.sim.working(r, -1)
@@ -235,6 +241,7 @@ func (r *simRun) giveUp(term *leadership.Term) {
 type simFollower struct {
 	simLine
 	*leadership.Follower
+	calls   sync.WaitGroup
 	highest uint64       // revision that Leader has shown
 	asOf    time.Time    // what AsOf has shown
 	pause   atomic.Int64 // how long after the beginning it does not ask
@@ -249,36 +256,41 @@ func (f *simFollower) start() {
 		go func() { _, _ = storetest.Leader(background, st, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
 	}
 	var err error
-	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: f.hooks()}); err != nil {
+	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.FollowerOptions{Logger: slog.New(slog.DiscardHandler), Events: f.event}); err != nil {
 		panic(err)
 	}
 	var last uint64
 	gone := false
-	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-		if leader.Revision <= last {
-			s.violate("%s: the callback was told of revision %d after %d", f.name, leader.Revision, last)
-		}
-		if last != 0 && !gone {
-			s.violate("%s: no death between two leaders", f.name)
-		}
-		last, gone = leader.Revision, false
-		s.notified(f.name, leader)
-	})
-	f.OnLeaderGone(func(context.Context) {
-		if gone {
-			s.violate("%s: two deaths without a leader between them", f.name)
-		}
-		gone = true
-	})
-	f.Start()
+	calls := callbacks.Follower{
+		NewLeader: func(_ context.Context, leader leadership.Leader) {
+			if leader.Revision <= last {
+				s.violate("%s: the callback was told of revision %d after %d", f.name, leader.Revision, last)
+			}
+			if last != 0 && !gone {
+				s.violate("%s: no death between two leaders", f.name)
+			}
+			last, gone = leader.Revision, false
+			s.notified(f.name, leader)
+		},
+		LeaderGone: func(context.Context) {
+			if gone {
+				s.violate("%s: two deaths without a leader between them", f.name)
+			}
+			gone = true
+		},
+	}
+	f.calls.Go(func() { _ = callbacks.Follow(background, f.Follower, calls) })
 }
 
-// hooks note for how long the follower does not ask, because a request was denied or the first answer did not come.
-func (f *simFollower) hooks() *leadership.Hooks {
-	return &leadership.Hooks{Error: func(_ string, _ error, in time.Duration) { f.pause.Store(int64(time.Since(f.sim.began) + in)) }}
+// event notes for how long the follower does not ask, because a request was denied or the first answer did not come.
+func (f *simFollower) event(e leadership.Event) {
+	if e.Kind == leadership.AttemptFailed {
+		f.pause.Store(int64(time.Since(f.sim.began) + e.RetryIn))
+	}
 }
 
 func (f *simFollower) stop() {
 	halt(f)
+	f.calls.Wait()
 	_ = f.store.Close()
 }

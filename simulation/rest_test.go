@@ -28,11 +28,8 @@ func (k *checks) checkAtRest() {
 	}
 	if !k.sim.early {
 		for _, r := range k.leaders() {
-			k.mu.Lock()
-			token := k.token[r]
-			k.mu.Unlock()
-			if len(ballots) == 0 || ballots[0].Token != token {
-				k.violate("%s leads with token %d, and the ballots are %v", r.value, token, ballots)
+			if term, leads := r.Term(); leads && (len(ballots) == 0 || ballots[0].Token != term.Token()) {
+				k.violate("%s leads with token %d, and the ballots are %v", r.value, term.Token(), ballots)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func TestEndsOfTerms(t *testing.T) {
 		"closed":   func(w *world) { require.NoError(w, w.store.Close()) },
 		"lost":     func(w *world) { w.service.Clear(election) },
 		"requested": func(w *world) {
-			require.NoError(w, w.store.RequestResignation(context.Background(), election, w.c.Term().Token()))
+			require.NoError(w, w.store.RequestResignation(context.Background(), election, w.c.Status().Token))
 		},
 	} {
 		t.Run(cause, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestEndsOfTerms(t *testing.T) {
 // TestTermThatFails: the leader's function failed, whatever its error matches.
 func TestTermThatFails(t *testing.T) {
 	virtual(t, func(w *world) {
-		w.Hooks().TermEnded(election, 1, fmt.Errorf("%w: %w", leadership.ErrFailed, store.ErrClosed))
+		w.Event(leadership.Event{Kind: leadership.TermEnded, Election: election, Token: 1, Err: fmt.Errorf("%w: %w", leadership.ErrFailed, store.ErrClosed)})
 		w.has(map[string]float64{e("terms_ended_total", `cause="failed"`): 1, e("terms_ended_total", `cause="closed"`): 0})
 	})
 }
@@ -145,7 +145,7 @@ func TestTermThatFails(t *testing.T) {
 func TestMetricsOfAFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: w.Hooks()})
+		f, err := leadership.NewFollower(st, election, &leadership.FollowerOptions{Events: w.Event})
 		require.NoError(w, err)
 		defer func() { f.Stop(); <-f.Done() }()
 		w.Follower(f)
@@ -191,7 +191,7 @@ func TestKindsOfErrors(t *testing.T) {
 			"token_regressed": leadership.ErrTokenRegressed, "other": errors.New("else"),
 			"failed": fmt.Errorf("%w: %w", leadership.ErrFailed, store.ErrDenied),
 		} {
-			w.Hooks().Error(election, err, 0)
+			w.Event(leadership.Event{Kind: leadership.AttemptFailed, Election: election, Err: err})
 			w.has(map[string]float64{e("errors_total", `kind="`+kind+`"`): 1})
 		}
 	})

@@ -2,7 +2,7 @@
 // people, and for Prometheus. It sends nothing to the store, and no path changes anything.
 //
 //	h := status.New(status.Config{})
-//	opts := &leadership.Options{Hooks: h.Hooks()} // or leadership.ChainHooks(own, h.Hooks())
+//	opts := &leadership.CandidateOptions{Events: h.Event}
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", opts)
 //	h.Candidate(c)
 //	go http.ListenAndServe("127.0.0.1:8008", h)
@@ -78,9 +78,9 @@ func (h *Handler) Candidate(c *leadership.Candidate) { h.set.Candidate(c) }
 // Follower adds a follower, which the program starts. It takes the place of an earlier one of the same election.
 func (h *Handler) Follower(f *leadership.Follower) { h.set.Follower(f) }
 
-// Hooks returns hooks that count for /metrics. Put them into the Options of all candidates and followers that the handler
-// knows.
-func (h *Handler) Hooks() *leadership.Hooks { return h.set.Hooks() }
+// Event counts an event for /metrics. Make it the Events of all candidates and followers that the handler knows, or call it
+// in yours.
+func (h *Handler) Event(e leadership.Event) { h.set.Event(e) }
 
 // Renewed returns a function for store.Options.Renewed that measures renewals for /metrics. The name is the label store:
 // the address without a password.

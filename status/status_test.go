@@ -48,8 +48,8 @@ func virtual(t *testing.T, test func(w *world)) {
 		w.acknowledge, w.finish = make(chan struct{}), make(chan struct{})
 		w.store = w.open()
 		var err error
-		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.Options{
-			Hooks: w.Hooks(), Fitness: &leadership.Fitness{Check: func(context.Context, *leadership.Term) error {
+		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.CandidateOptions{
+			Events: w.Event, Fitness: &leadership.Fitness{Check: func(context.Context, *leadership.Term) error {
 				if w.unfit.Load() {
 					return errors.New("the disk is full")
 				}
@@ -304,7 +304,7 @@ func TestFollowerOnly(t *testing.T) {
 	virtual(t, func(w *world) {
 		h := status.New(status.Config{})
 		st := w.open()
-		f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: h.Hooks()})
+		f, err := leadership.NewFollower(st, election, &leadership.FollowerOptions{Events: h.Event})
 		require.NoError(w, err)
 		h.Follower(f)
 		codes := func(readyz, livez, healthz int) {

@@ -54,6 +54,12 @@ type Store interface {
 	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
+	// Elections lists the names of the elections below the store's path, sorted. Every election in which a ballot stands
+	// all the time of the call is listed. An election without ballots might be listed too: on ZooKeeper and in a directory,
+	// until Clear removes it. It is meant for operators; its cost grows with the number of elections. An error matches
+	// [errors.ErrUnsupported] if the service can't list them.
+	Elections(ctx context.Context) ([]string, error)
+
 	// RequestResignation asks the owner of the ballot with this token to resign: see [Store.Ballots] for the tokens that
 	// stand. The leader's work is stopped first, and then it gives its ballot back, so that no two leaders overlap. The
 	// owner of a ballot that still waits gives it back at once, and stands again at the back of the queue.
@@ -83,15 +89,6 @@ type Store interface {
 	// be reached, the session ends there by itself after its TTL. Closing twice is allowed. The ballots are lost first,
 	// so that their terms say why they end, then the lease is ended, and last the session is given up.
 	Close() error
-}
-
-// Lister is a Store that lists its elections. The stores of this module do.
-type Lister interface {
-	// Elections lists the names of the elections below the store's path, sorted. Every election in which a ballot stands
-	// all the time of the call is listed. An election without ballots might be listed too: on ZooKeeper and in a directory,
-	// until [Store].Clear removes it. It is meant for operators; its cost grows with the number of elections. An error
-	// matches [errors.ErrUnsupported] if the store can't list them.
-	Elections(ctx context.Context) ([]string, error)
 }
 
 // Ballot is one candidacy. It stands from Cast until it is withdrawn or lost.

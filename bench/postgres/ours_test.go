@@ -24,7 +24,7 @@ var ours = &contender{
 			return err
 		}
 		defer p.close()
-		_, err = p.(*ourProcess).store.(store.Lister).Elections(ctx)
+		_, err = p.(*ourProcess).store.Elections(ctx)
 		return err
 	},
 	open: openOurs,
@@ -107,12 +107,10 @@ func BenchmarkFollower(b *testing.B) {
 	require.NoError(b, err)
 	b.Cleanup(p.close)
 	told := make(chan victory, 100)
-	f, err := leadership.NewFollower(p.(*ourProcess).store, "follower", &leadership.Options{Hooks: &leadership.Hooks{
-		LeaderChanged: func(_ string, leader leadership.Leader) {
-			if leader.Revision != 0 { // it might be told before that there is none
-				told <- victory{at: time.Now()}
-			}
-		},
+	f, err := leadership.NewFollower(p.(*ourProcess).store, "follower", &leadership.FollowerOptions{Events: func(e leadership.Event) {
+		if e.Kind == leadership.LeaderChanged && e.Leader.Revision != 0 { // it might be told before that there is none
+			told <- victory{at: time.Now()}
+		}
 	}})
 	require.NoError(b, err)
 	b.Cleanup(func() { f.Stop(); <-f.Done() })

@@ -61,9 +61,9 @@ var errOver = errors.New("the command has ended")
 // run stands for election, again and again if it is to. It returns when nothing of the command is left, and its ballot is
 // gone or withdrawal is over.
 func (r *runner) run() outcome {
-	options := &leadership.Options{Logger: r.log, Fitness: r.fitness, GiveWayTo: r.giveWayTo}
+	options := &leadership.CandidateOptions{Logger: r.log, Fitness: r.fitness, GiveWayTo: r.giveWayTo}
 	if r.page != nil {
-		options.Hooks = r.page.Hooks()
+		options.Events = r.page.Event
 	}
 	candidate, err := leadership.NewCandidate(r.store, r.election, r.value, options)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *runner) turn(candidate *leadership.Candidate) outcome {
 			if o.kind == exited && o.code == 0 && r.hold > 0 && r.endAsked() == 0 {
 				r.keep(ctx)
 			}
-			term.Resign() // before leaving: Run gives the ballot back
+			term.End(nil) // before leaving: Run gives the ballot back
 			r.leaveAs(errOver)
 			return nil
 		})

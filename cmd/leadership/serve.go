@@ -93,10 +93,7 @@ func (c *serveCmd) try(ctx context.Context, a *app, s *session) error {
 			_, err := s.Observe(ctx, c.Election[0], nil)
 			return err
 		}
-		if lister, ok := s.Store.(store.Lister); ok { // serve.New refuses another store
-			_, err := lister.Elections(ctx)
-			return err
-		}
-		return nil
+		_, err := s.Elections(ctx)
+		return err
 	})
 }

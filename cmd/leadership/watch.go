@@ -62,7 +62,7 @@ func (c *watchCmd) Run(a *app) error {
 
 // follow prints the changes until ctx ends.
 func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
-	f, err := leadership.NewFollower(s, c.Election, &leadership.Options{Logger: slog.New(slog.DiscardHandler)})
+	f, err := leadership.NewFollower(s, c.Election, &leadership.FollowerOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

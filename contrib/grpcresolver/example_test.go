@@ -73,13 +73,12 @@ func lead(ctx context.Context, st store.Store) (stop func()) {
 // whileLeading refuses calls while the candidate does not lead. The context of a call ends with the term.
 func whileLeading(c *leadership.Candidate) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		term := c.Term()
-		if term == nil {
+		term, leads := c.Term()
+		if !leads {
 			return nil, status.Error(codes.Unavailable, "this process does not lead")
 		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(term.Context(), func() { cancel(context.Cause(term.Context())) })()
+		ctx, cancel := term.Bind(ctx)
+		defer cancel()
 		return handle(ctx, request)
 	}
 }

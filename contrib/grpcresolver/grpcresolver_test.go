@@ -157,7 +157,7 @@ func TestServerRefuses(t *testing.T) {
 	require.NoError(t, term.Acknowledge(t.Context()))
 	answer, err := intercept(t.Context(), "request", nil, func(ctx context.Context, request any) (any, error) {
 		require.NoError(t, ctx.Err())
-		term.Resign()
+		term.End(nil)
 		<-ctx.Done()
 		return request, context.Cause(ctx)
 	})

@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer st.Close()
-	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.Options{Hooks: reporter.Hooks()})
+	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.CandidateOptions{Events: reporter.Event})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,11 +4,10 @@
 //	r, err := otel.New(meters) // the program's metric.MeterProvider
 //	defer r.Close()
 //	st, err := store.Open(ctx, url, &store.Options{Renewed: r.Renewed("etcd")})
-//	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.Options{Hooks: r.Hooks()})
+//	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.CandidateOptions{Events: r.Event})
 //	r.Candidate(c)
 //
-// A program that has hooks of its own joins them with leadership.ChainHooks. The attribute leadership.election is on all but
-// leadership.renewal.duration, which has leadership.store:
+// The attribute leadership.election is on all but leadership.renewal.duration, which has leadership.store:
 //
 //	leadership.candidate.status              up-down counter, 1 1 for what the candidate is doing: leadership.candidate.state
 //	leadership.lease.remaining               gauge, s           0 if the candidate does not lead
@@ -99,9 +98,9 @@ func (r *Reporter) Candidate(c *leadership.Candidate) { r.set.Candidate(c) }
 // Follower adds a follower, which the program starts. It takes the place of an earlier one of the same election.
 func (r *Reporter) Follower(f *leadership.Follower) { r.set.Follower(f) }
 
-// Hooks returns hooks that count and record. Put them into the Options of all candidates and followers that the reporter
-// knows.
-func (r *Reporter) Hooks() *leadership.Hooks { return r.set.Hooks() }
+// Event counts and records an event. Make it the Events of all candidates and followers that the reporter knows, or call it
+// in yours.
+func (r *Reporter) Event(e leadership.Event) { r.set.Event(e) }
 
 // Renewed returns a function for store.Options.Renewed that records renewals. The name is the attribute leadership.store:
 // the address without a password.

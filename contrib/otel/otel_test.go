@@ -48,19 +48,17 @@ func virtual(t *testing.T, test func(w *world)) {
 		w.store, err = memory.Open(memory.NewService(), &memory.Config{TTL: ttl, Renewed: w.Renewed("memory")})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, w.store.Close()) })
-		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", w.options())
+		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.CandidateOptions{Events: w.Event})
 		require.NoError(t, err)
 		w.Candidate(w.c)
 		test(w)
 	})
 }
 
-func (w *world) options() *leadership.Options { return &leadership.Options{Hooks: w.Hooks()} }
-
 // follow follows the election until the test ends.
 func (w *world) follow() {
 	w.Helper()
-	f, err := leadership.NewFollower(w.store, election, w.options())
+	f, err := leadership.NewFollower(w.store, election, &leadership.FollowerOptions{Events: w.Event})
 	require.NoError(w, err)
 	w.Follower(f)
 	f.Start()
@@ -199,7 +197,7 @@ func TestCandidate(t *testing.T) {
 		synctest.Wait()
 		w.has("leadership.wind_down.duration", 1)
 		require.Equal(w, 3.0, w.collect()["leadership.wind_down.duration"].Data.(metricdata.Histogram[float64]).DataPoints[0].Sum)
-		w.Hooks().Error(election, store.ErrDenied, 0)
+		w.Event(leadership.Event{Kind: leadership.AttemptFailed, Election: election, Err: store.ErrDenied})
 		w.has("leadership.error.count", 1, "error.type=denied")
 		require.Positive(w, w.values("leadership.renewal.duration")["leadership.store=memory"])
 

@@ -24,7 +24,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer st.Close()
-	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.Options{Hooks: metrics.Hooks()})
+	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.CandidateOptions{Events: metrics.Event})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,10 +3,10 @@
 //	c := prom.New()
 //	prometheus.MustRegister(c)
 //	st, err := store.Open(ctx, url, &store.Options{Renewed: c.Renewed("etcd")})
-//	candidate, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.Options{Hooks: c.Hooks()})
+//	candidate, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", &leadership.CandidateOptions{Events: c.Event})
 //	c.Candidate(candidate)
 //
-// A program that has hooks of its own joins them with leadership.ChainHooks. The series are those of /metrics of package
+// The series are those of /metrics of package
 // status, which needs no client library. What the clock decides, such as leadership_is_leader, is computed at each scrape:
 // it is right even in the first scrape of a process that was frozen.
 //
@@ -43,8 +43,8 @@ func (c *Collector) Candidate(candidate *leadership.Candidate) { c.set.Candidate
 // Follower adds a follower, which the program starts. It takes the place of an earlier one of the same election.
 func (c *Collector) Follower(follower *leadership.Follower) { c.set.Follower(follower) }
 
-// Hooks returns hooks that count. Put them into the Options of all candidates and followers that the collector knows.
-func (c *Collector) Hooks() *leadership.Hooks { return c.set.Hooks() }
+// Event counts an event. Make it the Events of all candidates and followers that the collector knows, or call it in yours.
+func (c *Collector) Event(e leadership.Event) { c.set.Event(e) }
 
 // Renewed returns a function for store.Options.Renewed that measures renewals. The name is the label store: the address
 // without a password.

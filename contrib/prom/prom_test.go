@@ -59,13 +59,14 @@ func virtual(t *testing.T, test func(w *world)) {
 	})
 }
 
-func (w *world) options() *leadership.Options {
-	return &leadership.Options{Hooks: leadership.ChainHooks(w.Hooks(), w.status.Hooks())}
+func (w *world) events(e leadership.Event) {
+	w.Event(e)
+	w.status.Event(e)
 }
 
 func (w *world) candidate(election string) *leadership.Candidate {
 	w.Helper()
-	c, err := leadership.NewCandidate(w.store, election, "dbhost2:4567", w.options())
+	c, err := leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.CandidateOptions{Events: w.events})
 	require.NoError(w, err)
 	w.Candidate(c)
 	w.status.Candidate(c)
@@ -75,7 +76,7 @@ func (w *world) candidate(election string) *leadership.Candidate {
 // follow follows the election until the test ends.
 func (w *world) follow() {
 	w.Helper()
-	f, err := leadership.NewFollower(w.store, election, w.options())
+	f, err := leadership.NewFollower(w.store, election, &leadership.FollowerOptions{Events: w.events})
 	require.NoError(w, err)
 	w.Follower(f)
 	w.status.Follower(f)
@@ -148,7 +149,7 @@ func TestSeriesAreThoseOfStatus(t *testing.T) {
 			w.compare()
 		}
 		for _, err := range []error{store.ErrDenied, store.ErrUnavailable, store.ErrUnknownOutcome, errors.New("else")} {
-			w.options().Hooks.Error(election, err, 0)
+			w.events(leadership.Event{Kind: leadership.AttemptFailed, Election: election, Err: err})
 		}
 		term, err := c.Campaign(context.Background())
 		require.NoError(w, err)
@@ -239,19 +240,19 @@ func TestNothingIsKnown(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestConcurrently: hooks count while several servers scrape. No scrape sees a counter or a histogram go back.
+// TestConcurrently: events are counted while several servers scrape. No scrape sees a counter or a histogram go back.
 func TestConcurrently(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.candidate(election)
-		hooks, renewed := w.Hooks(), w.Renewed("memory")
+		renewed := w.Renewed("memory")
 		var events, scrapes sync.WaitGroup
 		const each = 200
 		for range 4 {
 			events.Go(func() {
 				for range each {
-					hooks.TermBegan(election, 1)
-					hooks.GivenBack(election, 1, time.Second)
-					hooks.Error(election, store.ErrDenied, 0)
+					w.Event(leadership.Event{Kind: leadership.TermBegan, Election: election, Token: 1})
+					w.Event(leadership.Event{Kind: leadership.BallotGivenBack, Election: election, Token: 1, After: time.Second})
+					w.Event(leadership.Event{Kind: leadership.AttemptFailed, Election: election, Err: store.ErrDenied})
 					renewed(time.Millisecond)
 				}
 			})

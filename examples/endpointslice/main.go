@@ -55,7 +55,7 @@ func start(ctx context.Context, where, service, listen, self string) error {
 		return err
 	}
 	defer st.Close()
-	candidate, err := leadership.NewCandidate(st, service, self, &leadership.Options{Logger: slog.Default()})
+	candidate, err := leadership.NewCandidate(st, service, self, nil)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func run(ctx context.Context, candidate *leadership.Candidate, c *cluster, servi
 // answer answers requests while the candidate leads.
 func answer(candidate *leadership.Candidate) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		term := candidate.Term()
-		if term == nil {
+		term, leads := candidate.Term()
+		if !leads {
 			http.Error(w, "this process does not lead", http.StatusServiceUnavailable)
 			return
 		}

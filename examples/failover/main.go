@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := &process{store: st, election: *election, name: *name, out: out, opts: &leadership.Options{Logger: trouble}}
+	p := &process{store: st, election: *election, name: *name, out: out, log: trouble}
 	return errors.Join(play(p, ctx), st.Close())
 }
 
@@ -83,12 +83,12 @@ type process struct {
 	store          store.Store
 	election, name string
 	out            io.Writer
-	opts           *leadership.Options
+	log            *slog.Logger
 }
 
 // candidate stands for election, again and again, until ctx ends.
 func (p *process) candidate(ctx context.Context) error {
-	c, err := leadership.NewCandidate(p.store, p.election, p.name, p.opts)
+	c, err := leadership.NewCandidate(p.store, p.election, p.name, &leadership.CandidateOptions{Logger: p.log})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (p *process) lead(ctx context.Context, term *leadership.Term) error {
 
 // follower tells who leads, until ctx ends.
 func (p *process) follower(ctx context.Context) error {
-	f, err := leadership.NewFollower(p.store, p.election, p.opts)
+	f, err := leadership.NewFollower(p.store, p.election, &leadership.FollowerOptions{Logger: p.log})
 	if err != nil {
 		return err
 	}

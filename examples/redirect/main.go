@@ -77,12 +77,11 @@ func newService(st store.Store, self string) (*service, error) {
 	if u, err := url.Parse(self); err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%q is not an absolute URL", self)
 	}
-	opts := &leadership.Options{Logger: slog.Default()}
-	c, err := leadership.NewCandidate(st, "redirect", self, opts)
+	c, err := leadership.NewCandidate(st, "redirect", self, nil)
 	if err != nil {
 		return nil, err
 	}
-	f, err := leadership.NewFollower(st, "redirect", opts)
+	f, err := leadership.NewFollower(st, "redirect", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +100,13 @@ func (s *service) run(ctx context.Context) error {
 
 // ServeHTTP answers if this process leads. The request's context then ends with the term.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	term := s.candidate.Term()
-	if term == nil {
+	term, leads := s.candidate.Term()
+	if !leads {
 		s.redirect(w, r)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(term.Context(), func() { cancel(context.Cause(term.Context())) })()
+	ctx, cancel := term.Bind(r.Context())
+	defer cancel()
 	answer(w, r.WithContext(ctx), s.self, term.Token())
 }
 

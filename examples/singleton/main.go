@@ -51,7 +51,7 @@ func run(ctx context.Context, url string, every time.Duration) error {
 
 // elect does the job whenever this process leads, until ctx ends.
 func elect(ctx context.Context, st store.Store, name string, j *job) error {
-	c, err := leadership.NewCandidate(st, election, name, &leadership.Options{Logger: slog.Default()})
+	c, err := leadership.NewCandidate(st, election, name, nil)
 	if err != nil {
 		return err
 	}

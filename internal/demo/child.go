@@ -77,19 +77,23 @@ func (r role) play(ctx context.Context) error {
 	if r.Name == follower {
 		part = r.follower
 	}
-	opts := &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: &leadership.Hooks{Error: func(_ string, err error, retryIn time.Duration) {
-		r.say(event{}, "will try again in %v: %v", retryIn, err)
-	}}}
-	err = part(ctx, st, opts)
+	err = part(ctx, st)
 	if ctx.Err() != nil {
 		err = nil
 	}
 	return errors.Join(err, st.Close())
 }
 
+// failed says what will be tried again.
+func (r role) failed(e leadership.Event) {
+	if e.Kind == leadership.AttemptFailed {
+		r.say(event{}, "will try again in %v: %v", e.RetryIn, e.Err)
+	}
+}
+
 // candidate stands for election, again and again.
-func (r role) candidate(ctx context.Context, st store.Store, opts *leadership.Options) error {
-	c, err := leadership.NewCandidate(st, election, r.Name, opts)
+func (r role) candidate(ctx context.Context, st store.Store) error {
+	c, err := leadership.NewCandidate(st, election, r.Name, &leadership.CandidateOptions{Logger: slog.New(slog.DiscardHandler), Events: r.failed})
 	if err != nil {
 		return err
 	}
@@ -119,8 +123,8 @@ func (r role) wake(c *leadership.Candidate) {
 }
 
 // follower tells who leads.
-func (r role) follower(ctx context.Context, st store.Store, opts *leadership.Options) error {
-	f, err := leadership.NewFollower(st, election, opts)
+func (r role) follower(ctx context.Context, st store.Store) error {
+	f, err := leadership.NewFollower(st, election, &leadership.FollowerOptions{Logger: slog.New(slog.DiscardHandler), Events: r.failed})
 	if err != nil {
 		return err
 	}

@@ -128,60 +128,48 @@ func (s *Set) observe(family, label string, t time.Duration) {
 	}
 }
 
-// Hooks returns the hooks that count, for the Options of all candidates and followers.
-func (s *Set) Hooks() *leadership.Hooks {
-	count := func(name string, f func(e *election)) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		f(s.of(name))
+// Event counts an event. It is for the Events of all candidates and followers.
+func (s *Set) Event(event leadership.Event) {
+	s.mu.Lock()
+	family, t := s.of(event.Election).happened(event)
+	s.mu.Unlock()
+	if family != "" {
+		s.observe(family, event.Election, t)
 	}
-	measure := func(name, family string, duration func(e *election) (t time.Duration, known bool)) {
-		s.mu.Lock()
-		e := s.of(name)
-		t, known := duration(e)
-		if known {
-			e.times[family].add(t)
+}
+
+// happened counts an event. It returns the duration that the event has measured, and whose it is, if there is one.
+func (e *election) happened(event leadership.Event) (family string, t time.Duration) {
+	switch event.Kind {
+	case leadership.TermBegan:
+		e.terms++
+		e.token, e.began = event.Token, time.Now()
+	case leadership.Acknowledged:
+		if e.token == event.Token {
+			e.token = 0
+			family, t = Takeover, time.Since(e.began)
 		}
-		s.mu.Unlock()
-		if known {
-			s.observe(family, name, t)
+	case leadership.RenewalOverdue:
+		e.overdue++
+	case leadership.TermEnded:
+		e.ended[causeOf(event.Err)]++
+		if e.token == event.Token {
+			e.token = 0
+			e.failed++
 		}
+	case leadership.BallotGivenBack:
+		family, t = WindingDown, event.After
+	case leadership.LeaderChanged:
+		if leaderless, known := e.leaderChanged(event.Leader); known {
+			family, t = Leaderless, leaderless
+		}
+	case leadership.AttemptFailed:
+		e.errors[kindOf(event.Err)]++
 	}
-	return &leadership.Hooks{
-		TermBegan: func(name string, token uint64) {
-			count(name, func(e *election) { e.terms++; e.token, e.began = token, time.Now() })
-		},
-		Acknowledged: func(name string, token uint64, _ leadership.Leader) {
-			measure(name, Takeover, func(e *election) (time.Duration, bool) {
-				known := e.token == token
-				if known {
-					e.token = 0
-				}
-				return time.Since(e.began), known
-			})
-		},
-		TermEnded: func(name string, token uint64, cause error) {
-			count(name, func(e *election) {
-				e.ended[causeOf(cause)]++
-				if e.token == token {
-					e.token = 0
-					e.failed++
-				}
-			})
-		},
-		GivenBack: func(name string, _ uint64, after time.Duration) {
-			measure(name, WindingDown, func(*election) (time.Duration, bool) { return after, true })
-		},
-		InJeopardy: func(name string, _ uint64, _ time.Duration) {
-			count(name, func(e *election) { e.overdue++ })
-		},
-		LeaderChanged: func(name string, leader leadership.Leader) {
-			measure(name, Leaderless, func(e *election) (time.Duration, bool) { return e.leaderChanged(leader) })
-		},
-		Error: func(name string, err error, _ time.Duration) {
-			count(name, func(e *election) { e.errors[kindOf(err)]++ })
-		},
+	if family != "" {
+		e.times[family].add(t)
 	}
+	return family, t
 }
 
 // leaderChanged counts a change, and returns the time without a leader that it has ended, if that is known. While the

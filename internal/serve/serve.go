@@ -28,7 +28,7 @@ type Config struct {
 	Address   string        // of the store, without a password
 	Host      string        // a name of this server that requests may have, besides addresses and local names
 	Bound     time.Duration // how long an election may be without a leader after a crash
-	Elections []string      // to follow. None: all that the store lists, which is a store.Lister then
+	Elections []string      // to follow. None: all that the store lists
 	History   string        // a file to which changes are appended. Default: none
 	Logger    *slog.Logger
 }
@@ -79,9 +79,6 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if _, ok := c.Store.(store.Lister); !ok && len(c.Elections) == 0 {
-		return nil, fmt.Errorf("list the elections: %w", errors.ErrUnsupported)
-	}
 	s := &Server{
 		Config: c, streams: make(chan struct{}, mostStreams), wake: make(chan struct{}, 1), troubles: troubles{log: c.Logger},
 		elections: map[string]*election{}, settled: make(chan struct{}), published: newPublished(),
@@ -128,7 +125,7 @@ func (s *Server) Close() (err error) {
 func (s *Server) list() {
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, listEvery)
-		names, err := s.Store.(store.Lister).Elections(ctx)
+		names, err := s.Store.Elections(ctx)
 		cancel()
 		if s.ctx.Err() != nil {
 			return
@@ -180,8 +177,7 @@ func (s *Server) follow(name string, expected bool) error {
 	if len(s.elections) >= mostElections {
 		return errTooMany
 	}
-	hooks := leadership.ChainHooks(s.metrics.Hooks(), &leadership.Hooks{Error: s.failed})
-	f, err := leadership.NewFollower(s.Store, name, &leadership.Options{Logger: slog.New(slog.DiscardHandler), Hooks: hooks})
+	f, err := leadership.NewFollower(s.Store, name, &leadership.FollowerOptions{Logger: slog.New(slog.DiscardHandler), Events: s.event})
 	if err != nil {
 		return err
 	}
@@ -198,13 +194,17 @@ func (s *Server) follow(name string, expected bool) error {
 	return nil
 }
 
-// failed notes why a follower has no answer, if it is a denial. An outage shows by itself.
-func (s *Server) failed(election string, err error, _ time.Duration) {
+// event counts an event of a follower. If it has no answer, event notes why if it is a denial: an outage shows by itself.
+func (s *Server) event(happened leadership.Event) {
+	s.metrics.Event(happened)
+	if happened.Kind != leadership.AttemptFailed {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.elections[election]; e != nil {
-		if e.Denied = nil; errors.Is(err, store.ErrDenied) {
-			e.Denied = err
+	if e := s.elections[happened.Election]; e != nil {
+		if e.Denied = nil; errors.Is(happened.Err, store.ErrDenied) {
+			e.Denied = happened.Err
 		}
 	}
 }

@@ -71,7 +71,7 @@ func serve(name, url string) error {
 		return err
 	}
 	handler := status.New(status.Config{})
-	c, err := leadership.NewCandidate(st, election, name, &leadership.Options{Hooks: handler.Hooks()})
+	c, err := leadership.NewCandidate(st, election, name, &leadership.CandidateOptions{Events: handler.Event})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func serve(name, url string) error {
 	app := http.NewServeMux()
 	app.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		asked := request{Leads: c.IsLeader(), Remaining: c.Status().Remaining, Arrived: time.Now(), Path: r.URL.Path, Name: name}
-		if term := c.Term(); term != nil {
+		if term, leads := c.Term(); leads {
 			asked.Token = term.Token()
 		}
 		write(line{Request: &asked})

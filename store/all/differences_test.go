@@ -294,15 +294,13 @@ func TestRestored(t *testing.T) {
 
 			st := open(t, kind+"://"+srv.Addrs()[0]+"/?ttl=2s", nil)
 			refused, terms := make(chan struct{}, 1), make(chan uint64, 100)
-			c, err := leadership.NewCandidate(st, newElection(), "own", &leadership.Options{Hooks: &leadership.Hooks{
-				Error: func(_ string, err error, _ time.Duration) {
-					if errors.Is(err, leadership.ErrTokenRegressed) {
-						select {
-						case refused <- struct{}{}:
-						default:
-						}
+			c, err := leadership.NewCandidate(st, newElection(), "own", &leadership.CandidateOptions{Events: func(e leadership.Event) {
+				if e.Kind == leadership.AttemptFailed && errors.Is(e.Err, leadership.ErrTokenRegressed) {
+					select {
+					case refused <- struct{}{}:
+					default:
 					}
-				},
+				}
 			}})
 			require.NoError(t, err)
 			ended := make(chan error, 1)

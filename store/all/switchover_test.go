@@ -39,7 +39,7 @@ func TestSwitchOver(t *testing.T) {
 			const candidates = 6
 			for i := range candidates {
 				value := fmt.Sprint("candidate ", i)
-				c, err := leadership.NewCandidate(open(t, raw, nil), election, value, &leadership.Options{
+				c, err := leadership.NewCandidate(open(t, raw, nil), election, value, &leadership.CandidateOptions{
 					Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("candidate", i),
 				})
 				require.NoError(t, err)

@@ -26,19 +26,15 @@
 package consul
 
 import (
-	"context"
-	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/suspension"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Store is one Consul session. It implements store.Store.
 type Store struct {
-	engine  *engine.Engine
+	*engine.Engine
 	unwatch func() // of suspensions
 }
 
@@ -66,51 +62,11 @@ func Open(config Config) (*Store, error) {
 	return &Store{e, sync.OnceFunc(unwatch)}, nil
 }
 
-// Cast implements store.Store.
-func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	return s.engine.Cast(ctx, election, value)
-}
-
-// Observe implements store.Store.
-func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	return s.engine.Observe(ctx, election, prev)
-}
-
-// Ballots implements store.Store.
-func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	return s.engine.Ballots(ctx, election)
-}
-
-// Elections implements store.Lister.
-func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.engine.Elections(ctx) }
-
-// RequestResignation implements store.Store.
-func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
-	return s.engine.RequestResignation(ctx, election, token)
-}
-
-// Clear implements store.Store.
-func (s *Store) Clear(ctx context.Context, election string) error {
-	return s.engine.Clear(ctx, election)
-}
-
-// Worked implements store.Store.
-func (s *Store) Worked() bool { return s.engine.Worked() }
-
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.engine.TTL() }
-
 // Close implements store.Store.
 func (s *Store) Close() error {
 	s.unwatch()
-	return s.engine.Close()
+	return s.Engine.Close()
 }
-
-// String returns the name of the store in errors and logs: its URL without credentials.
-func (s *Store) String() string { return s.engine.String() }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
 
 var (
 	_ engine.Driver  = (*driver)(nil)

@@ -132,7 +132,7 @@ type Lister interface {
 	Elections(ctx context.Context) ([]string, error)
 }
 
-// Elections implements store.Lister, if the driver is a Lister.
+// Elections implements store.Store, if the driver is a Lister.
 func (e *Engine) Elections(ctx context.Context) (names []string, err error) {
 	d, ok := e.driver.(Lister)
 	if !ok {

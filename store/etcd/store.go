@@ -26,19 +26,16 @@
 package etcd
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Store is one lease, taken at the first Cast. It implements store.Store.
 type Store struct {
-	engine *engine.Engine
+	*engine.Engine
 	driver *driver
 }
 
@@ -49,7 +46,7 @@ func Open(config Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{driver: d}
-	s.engine = engine.New(d, engine.Settings{
+	s.Engine = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
 		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed, Lifeline: d.lifeline,
 		RaiseTokens: "restore the snapshot with etcdutl snapshot restore --bump-revision=N --mark-compacted",
@@ -57,49 +54,6 @@ func Open(config Config) (*Store, error) {
 	d.begin()
 	return s, nil
 }
-
-// Cast implements store.Store.
-func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	return s.engine.Cast(ctx, election, value)
-}
-
-// Observe implements store.Store.
-func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	return s.engine.Observe(ctx, election, prev)
-}
-
-// Ballots implements store.Store.
-func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	return s.engine.Ballots(ctx, election)
-}
-
-// Elections implements store.Lister.
-func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.engine.Elections(ctx) }
-
-// RequestResignation implements store.Store.
-func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
-	return s.engine.RequestResignation(ctx, election, token)
-}
-
-// Clear implements store.Store.
-func (s *Store) Clear(ctx context.Context, election string) error {
-	return s.engine.Clear(ctx, election)
-}
-
-// Worked implements store.Store.
-func (s *Store) Worked() bool { return s.engine.Worked() }
-
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.engine.TTL() }
-
-// Close implements store.Store.
-func (s *Store) Close() error { return s.engine.Close() }
-
-// String returns the name of the store in errors and logs: its URL without credentials.
-func (s *Store) String() string { return s.engine.String() }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
 
 // newDriver returns a driver that has not begun to work.
 func newDriver(config Config) (*driver, error) {

@@ -27,14 +27,11 @@
 package memory
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/memory"
-	"github.com/go-leadership/leadership/store"
 )
 
 // Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
@@ -63,9 +60,11 @@ type Config struct {
 
 // Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
-	store  *memory.Store
+	*inner
 	faults Faults
 }
+
+type inner = memory.Store
 
 // Open opens a store on the service. It returns at once; the session opens at the first Cast.
 func Open(service *Service, config *Config) (*Store, error) {
@@ -86,49 +85,6 @@ func open(service *memory.Service, config *memory.Config) (*Store, error) {
 	}
 	return &Store{st, Faults{st.Faults()}}, nil
 }
-
-// Cast implements store.Store.
-func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	return s.store.Cast(ctx, election, value)
-}
-
-// Observe implements store.Store.
-func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	return s.store.Observe(ctx, election, prev)
-}
-
-// Ballots implements store.Store.
-func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	return s.store.Ballots(ctx, election)
-}
-
-// Elections implements store.Lister.
-func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.store.Elections(ctx) }
-
-// RequestResignation implements store.Store.
-func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
-	return s.store.RequestResignation(ctx, election, token)
-}
-
-// Clear implements store.Store.
-func (s *Store) Clear(ctx context.Context, election string) error {
-	return s.store.Clear(ctx, election)
-}
-
-// Worked implements store.Store.
-func (s *Store) Worked() bool { return s.store.Worked() }
-
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.store.TTL() }
-
-// Close implements store.Store.
-func (s *Store) Close() error { return s.store.Close() }
-
-// String returns the name of the store in errors and logs: its URL.
-func (s *Store) String() string { return s.store.String() }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { s.store.Format(f, verb) }
 
 // Faults returns the switches on the line between this store and its service.
 func (s *Store) Faults() *Faults { return &s.faults }

@@ -204,7 +204,7 @@ func TestFailover(t *testing.T) {
 			castFirst(t, open(t, config), newElection(), "later")
 			require.GreaterOrEqual(t, time.Since(began), ttl)
 			require.True(t, first.IsLeader())
-			require.Same(t, term, first.Term())
+			require.Same(t, term, first.Current())
 			require.NoError(t, term.Context().Err())
 			requireLeader(t, second.Store, "a", "first")
 			first.End()
@@ -218,10 +218,10 @@ func TestFailover(t *testing.T) {
 			term := receive(t, c.Terms, "it leads") // it keeps its ballot, so its token is lower than all of the new epoch
 			failover.wait(t)
 			castFirst(t, open(t, config), "b", "other") // the pause is over
-			require.Same(t, term, leaderAmong(t, c).Term())
+			require.Same(t, term, leaderAmong(t, c).Current())
 			p.standby.Query(t, "DROP SCHEMA dropped CASCADE")
 			receive(t, term.Context().Done(), "the end of the term")
-			eventually(t, func() bool { now := c.Term(); return c.IsLeader() && now != nil && now != term }, "it leads again")
+			eventually(t, func() bool { now := c.Current(); return c.IsLeader() && now != nil && now != term }, "it leads again")
 			requireLeader(t, open(t, config), "a", "own")
 		},
 		// The failover has raised the epoch, and the next one loses that. The epoch is not below the timeline, so it is not
@@ -342,7 +342,7 @@ func (p pair) isPromoted(t *testing.T) {
 	require.Less(t, time.Since(began), ttl+meter.Stalled(), "by its own clock; %v", meter)
 	next := leaderAmong(t, second, third)
 	require.GreaterOrEqual(t, time.Since(began), ttl*2/3)
-	require.Greater(t, next.Term().Token(), term.Token())
+	require.Greater(t, next.Current().Token(), term.Token())
 	require.False(t, first.IsLeader())
 	next.End()
 	last := leaderAmong(t, second, third)
@@ -361,9 +361,9 @@ func (p pair) keepsTheLeader(t *testing.T) {
 	requireLeader(t, second.Store, "a", "first")
 	require.NoError(t, p.primary.Member(0).Kill())
 	require.NoError(t, p.standby.Promote(soon(t)))
-	last := term.Deadline()
-	eventually(t, func() bool { return first.Term() != term || term.Deadline().After(last) }, "it renews, or another term begins")
-	require.Same(t, term, first.Term())
+	last := term.Ballot().Lease().Last().Deadline
+	eventually(t, func() bool { return first.Current() != term || term.Ballot().Lease().Last().Deadline.After(last) }, "it renews, or another term begins")
+	require.Same(t, term, first.Current())
 	require.NoError(t, term.Context().Err())
 	requireLeader(t, second.Store, "a", "first")
 	first.End()
@@ -379,21 +379,21 @@ func TestOldPrimary(t *testing.T) {
 	first, second := contend(t, open(t, p.config("", ttl)), "a", "first"), contend(t, open(t, p.config("", ttl)), "a", "second")
 	oneLeader(t, first, second)
 	require.NoError(t, p.standby.CatchUp(soon(t)))
-	term := leaderAmong(t, first, second).Term()
+	term := leaderAmong(t, first, second).Current()
 	require.NoError(t, p.primary.Member(0).Pause())
 	began := time.Now()
 	require.NoError(t, p.standby.Promote(soon(t)))
 	var leader *storetest.Contender
 	eventually(t, func() bool {
 		for _, c := range []*storetest.Contender{first, second} {
-			now := c.Term()
+			now := c.Current()
 			if now != nil && now.Token() > term.Token() || now == term && c.IsLeader() && time.Since(began) > ttl {
 				leader = c
 			}
 		}
 		return leader != nil
 	}, "a later term, or that the term goes on")
-	if leader.Term() != term { // within its lease the leader reaches the new primary, and might learn there that its term is over
+	if leader.Current() != term { // within its lease the leader reaches the new primary, and might learn there that its term is over
 		require.Error(t, term.Context().Err(), "a later term has begun beside it")
 	}
 	t.Logf("a candidate led after %v, and the term before: %v", time.Since(began), context.Cause(term.Context()))

@@ -39,7 +39,7 @@ func leaderSince(t *testing.T, since time.Time, list ...*storetest.Contender) *s
 	var leader *storetest.Contender
 	eventually(t, func() bool {
 		for _, c := range list {
-			if term := c.Term(); term != nil && c.IsLeader() && term.Ballot().Lease().Last().Sent.After(since) {
+			if term := c.Current(); term != nil && c.IsLeader() && term.Ballot().Lease().Last().Sent.After(since) {
 				leader = c
 				return true
 			}
@@ -96,12 +96,12 @@ func TestCrashes(t *testing.T) {
 			leader.Resign()
 			next := leaderSince(t, time.Now(), list...)
 			requireLeader(t, list[0].Store, "a", next.Value)
-			require.Same(t, term, c.Term())
+			require.Same(t, term, c.Current())
 			require.NoError(t, term.Context().Err())
 		})
 	}
 	renewed(t, term.Ballot())
-	require.Same(t, term, c.Term())
+	require.Same(t, term, c.Current())
 	require.Equal(t, before, server.Query(t, session))
 }
 

@@ -231,17 +231,15 @@ func TestACL(t *testing.T) {
 				_, err = other.Ballots(soon(t), election)
 				require.ErrorIs(t, err, store.ErrDenied)
 				told := make(chan error, 1)
-				f, err := leadership.NewFollower(other, election, &leadership.Options{Hooks: &leadership.Hooks{
-					Error: func(_ string, err error, _ time.Duration) {
-						select {
-						case told <- err:
-						default:
-						}
-					},
+				f, err := leadership.NewFollower(other, election, &leadership.FollowerOptions{Events: func(e leadership.Event) {
+					select {
+					case told <- e.Err:
+					default:
+					}
 				}})
 				require.NoError(t, err)
 				f.Start()
-				requireDenied(t, receive(t, told, "the hook is told"), path)
+				requireDenied(t, receive(t, told, "an event"), path)
 				f.Stop()
 				<-f.Done()
 			}
@@ -252,7 +250,7 @@ func TestACL(t *testing.T) {
 			_, err := other.Cast(soon(t), election, "second")
 			requireDenied(t, err, path)
 			candidate := contend(t, other, election, "second")
-			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "the hook is told")
+			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "an event")
 			requireDenied(t, candidate.Errors()[0], path)
 			candidate.End()
 			_, err = other.Cast(soon(t), newElection(), "second") // its directory has to be made in that of the first

@@ -83,8 +83,13 @@ func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan lead
 	f, err := leadership.NewFollower(st, election, nil)
 	require.NoError(t, err)
 	t.Cleanup(f.Stop)
-	values, _ := f.FollowElection()
-	return values
+	seen := make(chan leadership.Leader, 100)
+	go func() {
+		for leader := range f.Changes(context.Background()) {
+			seen <- leader
+		}
+	}()
+	return seen
 }
 
 // stepDown waits until no contender leads, which is so before a session could end. It reads the clock before each

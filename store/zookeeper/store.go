@@ -24,17 +24,12 @@
 package zookeeper
 
 import (
-	"context"
-	"fmt"
-	"time"
-
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Store is one ZooKeeper session, made by [Open]. It implements store.Store.
 type Store struct {
-	engine *engine.Engine
+	*engine.Engine
 	driver *driver
 }
 
@@ -44,7 +39,7 @@ func Open(config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{driver: d, engine: engine.New(d, engine.Settings{
+	return &Store{driver: d, Engine: engine.New(d, engine.Settings{
 		Name:          d.lifecycle.Name,
 		TTL:           d.config.TTL,
 		Pace:          d.config.TTL / 6,
@@ -55,46 +50,3 @@ func Open(config Config) (*Store, error) {
 		Lifeline:      d.lifeline,
 	})}, nil
 }
-
-// Cast implements store.Store.
-func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	return s.engine.Cast(ctx, election, value)
-}
-
-// Observe implements store.Store.
-func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	return s.engine.Observe(ctx, election, prev)
-}
-
-// Ballots implements store.Store.
-func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	return s.engine.Ballots(ctx, election)
-}
-
-// Elections implements store.Lister.
-func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.engine.Elections(ctx) }
-
-// RequestResignation implements store.Store.
-func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
-	return s.engine.RequestResignation(ctx, election, token)
-}
-
-// Clear implements store.Store.
-func (s *Store) Clear(ctx context.Context, election string) error {
-	return s.engine.Clear(ctx, election)
-}
-
-// Worked implements store.Store.
-func (s *Store) Worked() bool { return s.engine.Worked() }
-
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.engine.TTL() }
-
-// Close implements store.Store.
-func (s *Store) Close() error { return s.engine.Close() }
-
-// String returns the name of the store in errors and logs: its URL without credentials.
-func (s *Store) String() string { return s.engine.String() }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }

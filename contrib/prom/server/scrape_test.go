@@ -41,10 +41,10 @@ func newProcess(t *testing.T) *process {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 
-	opts := &leadership.Options{Hooks: leadership.ChainHooks(h.Hooks(), collector.Hooks())}
-	c, err := leadership.NewCandidate(st, election, "dbhost2:4567", opts)
+	events := func(e leadership.Event) { h.Event(e); collector.Event(e) }
+	c, err := leadership.NewCandidate(st, election, "dbhost2:4567", &leadership.CandidateOptions{Events: events})
 	require.NoError(t, err)
-	f, err := leadership.NewFollower(st, election, opts)
+	f, err := leadership.NewFollower(st, election, &leadership.FollowerOptions{Events: events})
 	require.NoError(t, err)
 	h.Candidate(c)
 	h.Follower(f)

@@ -11,7 +11,7 @@ import (
 
 // Run runs the job at its times while the candidate leads. The job gives the token to what it writes to.
 func Run(ctx context.Context, c *leadership.Candidate, times gocron.JobDefinition, job func(ctx context.Context, token uint64) error) error {
-	s, err := gocron.NewScheduler(gocron.WithDistributedElector(c.Elector()))
+	s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector{c}))
 	if err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func Run(ctx context.Context, c *leadership.Candidate, times gocron.JobDefinitio
 		default: // it still runs
 			return
 		}
-		term := c.Term()
-		if term == nil { // it has ended since the scheduler asked
+		term, leads := c.Term()
+		if !leads { // it has ended since the scheduler asked
 			return
 		}
 		if err := job(term.Context(), term.Token()); err != nil {
@@ -42,4 +42,15 @@ func Run(ctx context.Context, c *leadership.Candidate, times gocron.JobDefinitio
 		<-running
 		return err
 	})
+}
+
+// elector lets the scheduler run jobs only while the candidate leads and has acknowledged.
+type elector struct{ c *leadership.Candidate }
+
+// IsLeader implements gocron.Elector. The term might end while the job runs.
+func (e elector) IsLeader(context.Context) error {
+	if term, leads := e.c.Term(); !leads || !term.Acknowledged() {
+		return leadership.ErrNotElected
+	}
+	return nil
 }

@@ -100,14 +100,14 @@ func TestOneProcessRuns(t *testing.T) {
 			}))
 		}
 		w.at(3*period + time.Second)
-		token := processes[0].candidate.Term().Token()
+		token := processes[0].candidate.Status().Token
 		require.Equal(w, []string{
 			fmt.Sprintf("a %d after 1m0s", token), fmt.Sprintf("a %d after 2m0s", token), fmt.Sprintf("a %d after 3m0s", token),
 		}, w.notes())
 
 		processes[0].store.Faults().Cut()
 		w.at(5*period + time.Second)
-		token = processes[1].candidate.Term().Token()
+		token = processes[1].candidate.Status().Token
 		require.Equal(w, []string{fmt.Sprintf("b %d after 4m0s", token), fmt.Sprintf("b %d after 5m0s", token)}, w.notes())
 		processes[0].store.Faults().Heal()
 	})

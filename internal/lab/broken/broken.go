@@ -177,7 +177,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	return s.standing(list), err
 }
 
-// Elections implements store.Lister.
+// Elections implements store.Store.
 func (s *Store) Elections(ctx context.Context) ([]string, error) {
 	names, err := s.driver.(engine.Lister).Elections(ctx)
 	slices.Sort(names)

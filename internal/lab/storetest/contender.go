@@ -31,9 +31,7 @@ func Contend(t testing.TB, st store.Store, election, value string) *Contender {
 	t.Helper()
 	c := &Contender{Value: value, Store: st, Terms: make(chan *leadership.Term, 1000), Ended: make(chan error, 1)}
 	var err error
-	c.Candidate, err = leadership.NewCandidate(st, election, value, &leadership.Options{
-		Logger: slog.New(slog.DiscardHandler), Hooks: &leadership.Hooks{Error: c.failed},
-	})
+	c.Candidate, err = leadership.NewCandidate(st, election, value, &leadership.CandidateOptions{Logger: slog.New(slog.DiscardHandler), Events: c.event})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -53,10 +51,18 @@ func Contend(t testing.TB, st store.Store, election, value string) *Contender {
 	return c
 }
 
-func (c *Contender) failed(_ string, err error, _ time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.errs = append(c.errs, err)
+// Current returns the term in which the contender leads, and nil if it does not lead.
+func (c *Contender) Current() *leadership.Term {
+	term, _ := c.Term()
+	return term
+}
+
+func (c *Contender) event(e leadership.Event) {
+	if e.Kind == leadership.AttemptFailed {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.errs = append(c.errs, e.Err)
+	}
 }
 
 // Errors returns what the hook for errors was told so far.
@@ -78,7 +84,11 @@ func OneLeader(t testing.TB, contenders ...*Contender) {
 			for i, a := range contenders {
 				for _, b := range contenders[i+1:] {
 					// b is asked while one term of a lasts: a might lead, lose to b and lead again between two looks.
-					if term := a.Term(); term != nil && b.IsLeader() && a.Term() == term {
+					term, leads := a.Term()
+					if !leads || !b.IsLeader() {
+						continue
+					}
+					if still, _ := a.Term(); still == term {
 						t.Errorf("%s and %s lead at once", a.Value, b.Value)
 					}
 				}

@@ -48,7 +48,7 @@ func lead(where string) error {
 	if err != nil {
 		return err
 	}
-	c, err := leadership.NewCandidate(st, election, "process", &leadership.Options{Logger: slog.New(slog.DiscardHandler)})
+	c, err := leadership.NewCandidate(st, election, "process", &leadership.CandidateOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

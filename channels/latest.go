@@ -1,0 +1,51 @@
+package channels
+
+import "sync"
+
+// latest is a channel on which nothing ever blocks: a new value replaces what was not read.
+type latest[T any] struct {
+	values chan T
+
+	mu     sync.Mutex // held while sending
+	closed bool       // guarded by mu
+}
+
+func newLatest[T any](room int) *latest[T] { return &latest[T]{values: make(chan T, room)} }
+
+// add sends a value behind what was not read. There is room.
+func (l *latest[T]) add(value T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.values <- value
+}
+
+// replace sends a value in place of all that was not read, unless the channel is closed.
+func (l *latest[T]) replace(value T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		select {
+		case <-l.values:
+		default:
+			l.values <- value
+			return
+		}
+	}
+}
+
+// close closes the channel. What was not read can still be read.
+func (l *latest[T]) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	close(l.values)
+}
+
+// refused returns closed channels that carry an error.
+func refused[T any](err error) (<-chan T, <-chan error) {
+	values, errs := newLatest[T](0), newLatest[error](1)
+	values.close()
+	errs.add(err)
+	errs.close()
+	return values.values, errs.values
+}

@@ -20,14 +20,14 @@
 //		return err
 //	}
 //	lead := func(ctx context.Context, term *leadership.Term) error {
-//		w, err := fences.Writer(ctx, "database/primary", term) // raises
+//		leader, err := fences.Leader(ctx, term) // raises
 //		if err != nil {
 //			return err
 //		}
 //		if err := term.Acknowledge(ctx); err != nil {
 //			return err
 //		}
-//		return fences.Tx(ctx, w, nil, func(tx *sql.Tx) error {
+//		return fences.Tx(ctx, leader, nil, func(tx *sql.Tx) error {
 //			_, err := tx.ExecContext(ctx, "UPDATE jobs SET state = 'done' WHERE id = 7")
 //			return err
 //		})
@@ -104,7 +104,7 @@ func (f *Fence) Create(ctx context.Context) error {
 }
 
 // Raise raises the fence of an election to the token. After Raise has returned nil, no transaction with a lower token is
-// committed any more. A leader calls it, or Writer, before it acknowledges and before it reads what it goes on from.
+// committed any more. A leader calls it, or Leader, before it acknowledges and before it reads what it goes on from.
 //
 // Raise waits for transactions between their check and their commit, until ctx ends or the database's lock timeout. It
 // returns ErrSuperseded if the fence has a higher token. After any other error the fence might have been raised: to raise
@@ -147,11 +147,11 @@ func (f *Fence) Check(ctx context.Context, tx *sql.Tx, election string, token ui
 //
 // Tx does not try again: after a serialization failure, a deadlock or SQLITE_BUSY, call it again. Do must not write with a
 // *sql.DB, and must not end the transaction: with MySQL and MariaDB, CREATE TABLE and the like commit what was written before.
-func (f *Fence) Tx(ctx context.Context, w *Writer, o *sql.TxOptions, do func(*sql.Tx) error) error {
-	if err := valid(w.election, w.token); err != nil {
+func (f *Fence) Tx(ctx context.Context, l *Leader, o *sql.TxOptions, do func(*sql.Tx) error) error {
+	if err := valid(l.election, l.token); err != nil {
 		return err
 	}
-	return f.transact(ctx, o, w.election, w.token, do)
+	return f.transact(ctx, o, l.election, l.token, do)
 }
 
 // Reset forgets the token of an election, when the election moves to a store whose tokens can't be compared with the
@@ -164,24 +164,29 @@ func (f *Fence) Reset(ctx context.Context, election string) error {
 	return nil
 }
 
-// Writer is what a leader writes with in one term. Its fence has been raised: there is no other way to get one.
-type Writer struct {
+// Leader is what a leader writes with in one term. Its fence has been raised: there is no other way to get one.
+type Leader struct {
 	election string
 	token    uint64
 }
 
-// Writer raises the fence of the election to the term's token, see Raise, and returns what Tx needs. A leadership.Term
-// is such a term.
-func (f *Fence) Writer(ctx context.Context, election string, term interface{ Token() uint64 }) (*Writer, error) {
-	w := &Writer{election: election, token: term.Token()}
-	if err := f.Raise(ctx, w.election, w.token); err != nil {
+// Term is a term of an election, such as a leadership.Term.
+type Term interface {
+	Election() string
+	Token() uint64
+}
+
+// Leader raises the fence of the term's election to its token, see Raise, and returns what Tx needs.
+func (f *Fence) Leader(ctx context.Context, term Term) (*Leader, error) {
+	l := &Leader{election: term.Election(), token: term.Token()}
+	if err := f.Raise(ctx, l.election, l.token); err != nil {
 		return nil, err
 	}
-	return w, nil
+	return l, nil
 }
 
 // Token is the term's fencing token.
-func (w *Writer) Token() uint64 { return w.token }
+func (l *Leader) Token() uint64 { return l.token }
 
 func (f *Fence) transact(ctx context.Context, o *sql.TxOptions, election string, token uint64, do func(*sql.Tx) error) error {
 	tx, err := f.db.BeginTx(ctx, o)

@@ -14,22 +14,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type term uint64
+// term is a term of an election.
+type term struct {
+	election string
+	token    uint64
+}
 
-func (t term) Token() uint64 { return uint64(t) }
+func (t term) Election() string { return t.election }
+func (t term) Token() uint64    { return t.token }
 
 // tx writes a row under the fence.
-func (s *scene) tx(t *testing.T, w *fence.Writer) error {
+func (s *scene) tx(t *testing.T, w *fence.Leader) error {
 	return s.fence.Tx(t.Context(), w, nil, func(tx *sql.Tx) error { return s.write(t.Context(), tx) })
 }
 
-func (s *scene) writer(t *testing.T, election string, token uint64) *fence.Writer {
-	w, err := s.fence.Writer(t.Context(), election, term(token))
+func (s *scene) writer(t *testing.T, election string, token uint64) *fence.Leader {
+	w, err := s.fence.Leader(t.Context(), term{election, token})
 	require.NoError(t, err)
 	return w
 }
 
-// The next leader's Writer ends the last one's writes.
+// The next leader's raise ends the last one's writes.
 func TestTakeover(t *testing.T) {
 	each(t, func(t *testing.T, s *scene) {
 		old := s.writer(t, election, 7)
@@ -39,7 +44,7 @@ func TestTakeover(t *testing.T) {
 		require.NoError(t, s.tx(t, next))
 		require.Equal(t, 2, s.writes(t))
 
-		_, err := s.fence.Writer(t.Context(), election, term(8))
+		_, err := s.fence.Leader(t.Context(), term{election, 8})
 		require.ErrorIs(t, err, fence.ErrSuperseded)
 		require.NoError(t, s.tx(t, next), "a refused raise changes nothing")
 	})
@@ -57,7 +62,7 @@ func TestRaiseAgain(t *testing.T) {
 	})
 }
 
-// A leader that has not raised is refused, also with a token higher than the row's, and so is a zero Writer.
+// A leader that has not raised is refused, also with a token higher than the row's, and so is a zero Leader.
 func TestWriteBeforeTheRaise(t *testing.T) {
 	each(t, func(t *testing.T, s *scene) {
 		try := func(token uint64) error {
@@ -70,7 +75,7 @@ func TestWriteBeforeTheRaise(t *testing.T) {
 		require.NoError(t, s.fence.Raise(t.Context(), election, 7))
 		require.NoError(t, try(7))
 		require.ErrorIs(t, try(8), fence.ErrSuperseded)
-		require.Error(t, s.tx(t, &fence.Writer{}))
+		require.Error(t, s.tx(t, &fence.Leader{}))
 		require.Zero(t, s.writes(t))
 	})
 }
@@ -79,7 +84,7 @@ func TestWriteBeforeTheRaise(t *testing.T) {
 func TestElectionsOfOneTable(t *testing.T) {
 	each(t, func(t *testing.T, s *scene) {
 		names := []string{"jobs", "Jobs", "jobs ", "jöbs", "jo\xcc\x88bs", strings.Repeat("x", 199), strings.Repeat("x", 200)}
-		var writers []*fence.Writer
+		var writers []*fence.Leader
 		for i, name := range names {
 			writers = append(writers, s.writer(t, name, uint64(100-i)))
 		}
@@ -101,7 +106,7 @@ func TestLimits(t *testing.T) {
 		for _, token := range []uint64{0, math.MaxInt64 + 1, math.MaxUint64} {
 			require.ErrorContains(t, s.fence.Raise(t.Context(), election, token), "is not between 1 and")
 			require.ErrorContains(t, s.fence.Check(t.Context(), tx, election, token), "is not between 1 and")
-			_, err := s.fence.Writer(t.Context(), election, term(token))
+			_, err := s.fence.Leader(t.Context(), term{election, token})
 			require.ErrorContains(t, err, "is not between 1 and")
 		}
 		for _, name := range []string{"", strings.Repeat("x", 201)} {

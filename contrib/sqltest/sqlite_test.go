@@ -13,9 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type token uint64
-
-func (t token) Token() uint64 { return uint64(t) }
 
 // TestSourceOfSQLite: with the data source name of docs/sql-fence.md, transactions that read and then write wait for each
 // other. Without _txlock, one that has read can't write once another has.
@@ -27,7 +24,7 @@ func TestSourceOfSQLite(t *testing.T) {
 	ctx := t.Context()
 
 	db, fences := jobs(t, source[1])
-	w, err := fences.Writer(ctx, "e", token(7))
+	w, err := fences.Leader(ctx, term{"e", 7})
 	require.NoError(t, err)
 	errs := make(chan error, 8)
 	for range cap(errs) {

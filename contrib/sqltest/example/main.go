@@ -70,7 +70,7 @@ func run(ctx context.Context, url, driver, source string) error {
 
 // lead writes a row, once a line of input has come.
 func lead(ctx context.Context, fences *fence.Fence, term *leadership.Term) {
-	w, err := fences.Writer(ctx, election, term)
+	leader, err := fences.Leader(ctx, term)
 	if err != nil {
 		fmt.Println("not raised:", err)
 		return
@@ -81,8 +81,8 @@ func lead(ctx context.Context, fences *fence.Fence, term *leadership.Term) {
 	}
 	// The context does not end with the term here, so that the fence alone refuses. A program would use the term's.
 	ctx = context.WithoutCancel(ctx)
-	err = fences.Tx(ctx, w, nil, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO journal (token) VALUES (%d)", w.Token())); err != nil {
+	err = fences.Tx(ctx, leader, nil, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO journal (token) VALUES (%d)", leader.Token())); err != nil {
 			return err
 		}
 		fmt.Println("in the transaction")

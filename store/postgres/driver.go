@@ -179,7 +179,7 @@ func (d *driver) Ballots(ctx context.Context, election string) (list []store.Sta
 		}
 		silence := -time.Millisecond
 		if r.Silence != nil {
-			silence = time.Duration(*r.Silence) * time.Millisecond
+			silence = max(time.Duration(*r.Silence), 1) * time.Millisecond // 0 says that the service ends sessions
 		}
 		list = append(list, store.Standing{Value: string(r.Value), Token: uint64(r.Token), Asked: r.Resign, Silence: silence})
 	}

@@ -42,9 +42,9 @@ import (
 // no agent is left to turn the check critical.
 //
 // A confirmation is sent every T/4. Each of its requests may take T/4 from when it is sent on an open connection. After a
-// failure the next one is sent at once, to the next agent. So with a grace of T/3, after an agent has fallen silent, the
-// answer of the next one counts from T/2 + 50 ms after the last confirmation that counted, with a connection to be opened
-// first: in time for the lease at round trips up to T/24. Answers that come steadily keep the lease at round trips up to
+// failure the next one is sent after a pause p, to the next agent: 50 ms, or T/32 if that is less. So with a grace of T/3, after
+// an agent has fallen silent, the next one is sent T/2 + p after the last confirmation that counted. At round trips of T/24 it is
+// answered in time for the lease, with a connection to be opened first, and one for the request that had no answer. Answers that come steadily keep the lease at round trips up to
 // T/8, even if each needs a connection first.
 
 // Keep implements engine.Session.
@@ -87,7 +87,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(elsewhere, err, errLate))
 		case err != nil:
 			s.connection.Add(1)
-			pause = min(max(50*time.Millisecond, 2*pause), 400*time.Millisecond)
+			pause = min(max(min(50*time.Millisecond, ttl/32), 2*pause), 400*time.Millisecond)
 			next = time.Now().Add(pause)
 		default:
 			s.sent, pause, elsewhere = sent, 0, nil

@@ -375,15 +375,15 @@ func TestProve(t *testing.T) {
 func TestRingOfManyDead(t *testing.T) {
 	t.Parallel()
 	_, query := ownSchema(t)
-	query("SELECT open(chr(96 + n), 3000, n) FROM generate_series(1, 20) n")
+	query("SELECT open(chr(96 + n), 300000, n) FROM generate_series(1, 20) n")
 	ring := func(id string) string {
 		return query("SELECT string_agg(id, '' ORDER BY n) FROM renew('" + id + "', 7) WITH ORDINALITY r (id, mark, ttl, n)")
 	}
 	require.Equal(t, "cdefghijk", ring("c"))
 	require.Equal(t, "rstabcdef", ring("r"))
-	query("UPDATE session SET renewed = now() - interval '0.7 s'")
+	query("UPDATE session SET renewed = now() - interval '60 s'")
 	require.Equal(t, "cdefghijk", ring("c"), "the others are not late yet")
-	query("UPDATE session SET renewed = now() - interval '0.9 s'")
+	query("UPDATE session SET renewed = now() - interval '90 s'")
 	require.Equal(t, "pqrstabcdefghijklmno", ring("p"))
 	require.Equal(t, "cdefghijklmnopqrstab", ring("c"), "two are renewed: p, and c itself")
 	query("UPDATE session SET renewed = NULL")

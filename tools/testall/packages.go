@@ -22,6 +22,7 @@ type rule struct {
 }
 
 var rules = []rule{
+	{folder: "conformance/cluster", plain: true},             // conformance/servers has the same cases, with the race detector
 	{folder: "bench/postgres", slow: true},                   // it starts PostgreSQL by itself
 	{folder: "contrib/browsertest", plain: true, slow: true}, // what runs long is the browser
 	{folder: "contrib/prom/server", slow: true},

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -41,8 +40,7 @@ func TestReadmeRuns(t *testing.T) {
 
 	connected := start(t, follower, url).stdout
 	require.Equal(t, `connect to ""`, storetest.Receive(t, connected, "the first that the follower knows"))
-	leads := func(p *process) {
-		value := fmt.Sprint("process ", p.cmd.Process.Pid)
+	leads := func(value string) {
 		for said := ""; said != fmt.Sprintf("connect to %q", value); {
 			said = storetest.Receive(t, connected, "the follower's knowledge of %s", value)
 		}
@@ -51,9 +49,9 @@ func TestReadmeRuns(t *testing.T) {
 			return string(text) == value
 		}, "%s is in the file", value)
 	}
-	first := start(t, candidate)
-	leads(first)
-	second := start(t, candidate)
+	first := start(t, candidate, "a")
+	leads("a")
+	second := start(t, candidate, "b")
 	st, err := store.Open(t.Context(), url, nil)
 	require.NoError(t, err)
 	storetest.Eventually(t, func() bool {
@@ -63,8 +61,8 @@ func TestReadmeRuns(t *testing.T) {
 	require.NoError(t, st.Close())
 
 	require.NoError(t, first.cmd.Process.Kill())
-	leads(second)
-	require.NoError(t, second.cmd.Process.Signal(syscall.SIGTERM))
+	leads("b")
+	require.NoError(t, second.cmd.Process.Signal(os.Interrupt))
 	require.NoError(t, second.wait(), "%s", &second.stderr)
 	require.Equal(t, `connect to ""`, storetest.Receive(t, connected, "the end of the last leader"))
 }

@@ -19,7 +19,7 @@ import (
 // returns a term, and its caller does the rest. Packages channels and callbacks offer Run in other styles.
 //
 // Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
-// their terms end together. In all else, two candidates of one election on one store are rivals like any others.
+// their terms end together. In all else, they are rivals like any others.
 //
 // Status tells which of these states a candidate is in:
 //
@@ -131,7 +131,7 @@ func (c *Candidate) Stop() {
 // the store only after that: otherwise the next leader might begin while this one's work still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
-// String returns the election and the store, and not the value: that may be anything.
+// String returns the election and the store.
 func (c *Candidate) String() string {
 	return fmt.Sprintf("candidate in election %q on %s", c.election, redact.Name(c.store))
 }
@@ -186,9 +186,7 @@ type Status struct {
 	LastError error         // of the last attempt that failed, or request without an answer, since the last ballot was cast
 }
 
-// Status returns what the candidate is doing. The clock decides whether it leads, as in IsLeader: it is right even in the
-// first instruction after a long pause. It takes a lock for a moment and sends nothing. To guard each request, ask
-// IsLeader.
+// Status returns what the candidate is doing. As in IsLeader, the clock decides whether it leads. It sends nothing.
 func (c *Candidate) Status() Status {
 	c.mu.Lock()
 	s, ballot, t, d := c.status, c.waiting, c.term.Load(), c.current

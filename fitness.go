@@ -13,15 +13,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Fitness lets a candidate stand, and lead, only while a check succeeds.
+// Fitness lets a candidate stand, and lead, only while a check succeeds. The candidate casts no ballot before the check has
+// succeeded Rise times. When the check has failed Fall times in a row, a ballot that waits is given back, and a term ends with
+// ErrUnfit. No term begins unless the last check has succeeded, within Every + Timeout.
 //
-//   - The candidate casts no ballot before the check has succeeded Rise times.
-//   - When it has failed Fall times in a row, a ballot that waits is given back, and a term ends with a cause that matches
-//     ErrUnfit. So a ballot that stands is that of a candidate that was fit within Fall × (Every + Timeout).
-//   - No term begins unless the last check has succeeded, within Every + Timeout.
-//
-// Checks are made one at a time, from Run or Campaign on until that is over; Done waits for the one under
-// way. If all candidates are unfit there is no leader: do not check what all of them share.
+// Checks are made one at a time, as long as Run or Campaign goes on; Done waits for the one under way. If all candidates are
+// unfit there is no leader: do not check what all of them share.
 type Fitness struct {
 	// Check returns why the candidate is not fit, or nil. The term is nil unless the candidate leads. ctx ends after Timeout: a
 	// check that takes longer has failed, once for each Every + Timeout until it returns. A panic is a failure.

@@ -50,21 +50,17 @@ type Leader = store.Leader
 
 // Errors on which a caller decides; match them with errors.Is.
 var (
-	// ErrLost ends a term whose ballot or session is gone, or whose session was not confirmed in time. Campaign returns it if
-	// that happens before the term began.
+	// ErrLost ends a term whose ballot or session is gone, or whose session was not confirmed in time.
 	ErrLost = store.ErrLost
-	// ErrClosed says that the store has been closed. It ends Run and followers for good. A term that it ends matches ErrLost,
-	// too.
+	// ErrClosed says that the store has been closed. It ends Run and followers. A term that it ends matches ErrLost, too.
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
 	// ErrResigned ends a term after Resign, Withdraw or End, and when the leader's function has returned nil.
 	ErrResigned = errors.New("resigned")
-	// ErrRequested is the ErrResigned of a term that an operator has asked to end: see store.Store. Campaign returns it if the
-	// operator asked before the term began.
+	// ErrRequested is the ErrResigned of a term or a ballot that an operator has asked to end: see store.Store.
 	ErrRequested = fmt.Errorf("%w: %w", ErrResigned, store.ErrRequested)
-	// ErrUnfit is the ErrResigned of a term that ends because the check of CandidateOptions.Fitness fails. Campaign returns it
-	// if the check fails before the term began.
+	// ErrUnfit is the ErrResigned of a term or a ballot that ends because the check of CandidateOptions.Fitness fails.
 	ErrUnfit = fmt.Errorf("%w: the candidate is unfit", ErrResigned)
 	// ErrFailed ends a term when the leader's function has panicked, or returned an error, which it wraps.
 	ErrFailed = errors.New("the leader's function failed")
@@ -74,12 +70,11 @@ var (
 	ErrRunning = errors.New("already running for this election")
 	// ErrGaveWay says that the candidate was first and gave its ballot back: see CandidateOptions.GiveWayTo.
 	ErrGaveWay = errors.New("gave way to another candidate")
-	// ErrNoLease says that the candidate was first for a TTL, and its session was not confirmed in time. It has given its
-	// ballot back, so that the next in line can lead.
+	// ErrNoLease says that the candidate was first, and gave its ballot back since its session was not confirmed for a TTL.
 	ErrNoLease = errors.New("first in line, but the session was not confirmed in time")
-	// ErrTokenRegressed says that tokens are lower than this candidate's last one: the store was set back, such as by a restore
-	// from a copy, and fenced resources would refuse a leader. The candidate casts ballots until its tokens are higher. If more
-	// than 100,000 are missing, an operator has to raise the service's index; the error says how.
+	// ErrTokenRegressed says that the store was set back, such as by a restore: its tokens are lower than this candidate's last
+	// one, and fenced resources would refuse a leader. The candidate casts ballots until its tokens are higher. If more than
+	// 100,000 are missing, an operator has to raise the service's index; the error says how.
 	ErrTokenRegressed = errors.New("fencing token is not higher than the last")
 )
 

@@ -13,12 +13,9 @@ import (
 )
 
 // Acknowledge implements engine.Session. The acknowledgement is one transaction: the ballot exists, the node is created. A
-// ballot that has been first stays first until the ballot goes, so its existence is proof enough. The value is written
-// twice: only SetData returns the node's Stat, and with the Stat the revision.
+// ballot that has been first stays first until the ballot goes, so its existence is proof enough.
 //
-// A node that exists already is replaced in one transaction if its holder can't lead. That is so if the node belongs to no
-// session, to the ballot's own session, or to a session that has or had a ballot in this queue. The node of any other
-// session belongs to a program that might lead without a ballot. That node goes with its session, which the error names.
+// A node that exists already is replaced in one transaction if its holder can't lead, see mayReplace.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	l, err := s.up(ctx)
 	if err != nil {
@@ -55,40 +52,19 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 }
 
-// mayReplace returns nil if the node of the acknowledgement belongs to no session that might lead.
-func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
-	d, owner := l.driver, ack.stat.EphemeralOwner
-	if owner == 0 || owner == l.session.id || d.elections.hasMet(e.Key, owner) { // else the queue has to be read
-		return nil
-	}
-	queue, err := l.readQueue(ctx, d.layout.dir(e.Election))
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(queue, func(n node) bool { return n.stat.EphemeralOwner == owner }) {
-		return nil
-	}
-	return fmt.Errorf("%s with the value %q is held by session %#x, which has no ballot in this election: another program leads, or the session is left over",
-		d.layout.ackPath(e.Election), redact.Shorten(string(ack.data)), uint64(owner))
-}
-
-// putAck makes the acknowledgement. If stale is not -1, the new node replaces a node with that version. The new node is
-// written until its version is another, so that a late request to remove the old node fails.
+// putAck makes the acknowledgement. If stale is not -1, the new node replaces a node with that version. The new node gets
+// another version, 1 or 2, so that a late request to remove the old node fails. The value is written once more than needed,
+// since only SetData returns the node's Stat, and with the Stat the revision.
 func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
-	const versions = 8
-	d, data := l.driver, []byte(value)
-	ack := d.layout.ackPath(e.Election)
+	ack, data := l.driver.layout.ackPath(e.Election), []byte(value)
 	ops := []any{&zk.CheckVersionRequest{Path: e.Key, Version: -1}}
-	writes := int32(1)
 	if stale >= 0 {
 		ops = append(ops, &zk.DeleteRequest{Path: ack, Version: stale})
-		if stale < versions && len(value) <= store.MaxValue/versions {
-			writes = stale + 1
-		}
 	}
-	ops = append(ops, &zk.CreateRequest{Path: ack, Data: data, Acl: d.acl, Flags: zk.FlagEphemeral})
-	for range writes {
-		ops = append(ops, &zk.SetDataRequest{Path: ack, Data: data, Version: -1})
+	set := &zk.SetDataRequest{Path: ack, Data: data, Version: -1}
+	ops = append(ops, &zk.CreateRequest{Path: ack, Data: data, Acl: l.driver.acl, Flags: zk.FlagEphemeral}, set)
+	if stale == 1 {
+		ops = append(ops, set)
 	}
 	results, err := l.multi(ctx, ops)
 	if len(results) == len(ops) {
@@ -108,4 +84,23 @@ func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale i
 // multi carries out a transaction. An answer with an error has its parts, too.
 func (l *link) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
 	return request(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+}
+
+// mayReplace returns nil if the node of an acknowledgement belongs to no session, to the ballot's own, or to one that has
+// or had a ballot: such a session leads only while its ballot is first. Any other session might be that of a program which
+// leads without a ballot. Its node goes with the session, which the error names.
+func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
+	d, owner := l.driver, ack.stat.EphemeralOwner
+	if owner == 0 || owner == l.session.id || d.candidates.known(owner) {
+		return nil
+	}
+	queue, err := l.readQueue(ctx, d.layout.dir(e.Election))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(queue, func(n node) bool { return n.stat.EphemeralOwner == owner }) {
+		return nil
+	}
+	return fmt.Errorf("%s with the value %q is held by session %#x, which has no ballot in this election: another program leads, or the session is left over",
+		d.layout.ackPath(e.Election), redact.Shorten(string(ack.data)), uint64(owner))
 }

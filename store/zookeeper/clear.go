@@ -21,7 +21,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	if err := l.deleteTree(ctx, d.layout.root); err != nil || d.config.Chroot == "" {
 		return err
 	}
-	err = l.delete(ctx, d.config.Chroot)
+	err = l.delete(ctx, d.config.Chroot, -1)
 	if errors.Is(err, zk.ErrNotEmpty) {
 		return nil
 	}

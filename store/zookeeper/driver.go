@@ -21,12 +21,12 @@ import (
 // Its goroutines are run, which connects and confirms the session; one for each request under way; and one for each
 // client of the library that is ending. Close waits for all of them.
 type driver struct {
-	config    Config
-	layout    layout
-	acl       []zk.ACL
-	lifecycle *adapter.Lifecycle
-	lifeline  lifeline.Line // nil without one
-	elections elections
+	config     Config
+	layout     layout
+	acl        []zk.ACL
+	lifecycle  *adapter.Lifecycle
+	lifeline   lifeline.Line // nil without one
+	candidates candidates
 
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu, as are all below; closed and replaced at each change

@@ -119,20 +119,3 @@ func TestVoidWaitsForTheCreation(t *testing.T) {
 	require.NoError(t, receive(t, voided, "the end of the entry"))
 	require.Empty(t, list(t, conn, dir(election)))
 }
-
-// The node of an election is asked for once, and again when it was missing.
-func TestNodeOfAnElectionIsKnown(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	asked := func() int { return tp.Count(opCreate, dir(election)+"\xff") } // no data
-	for range 3 {
-		require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
-		require.Equal(t, 1, asked())
-	}
-	require.NoError(t, conn.Delete(dir(election), -1))
-	castFirst(t, st, election, "own")
-	require.Equal(t, 2, asked())
-}

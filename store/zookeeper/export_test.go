@@ -58,6 +58,18 @@ func (s *Store) Watches() (n int) {
 	return n
 }
 
+// Armed reports whether the server is known to have a watch on a node.
+func (s *Store) Armed(ctx context.Context, path string) bool {
+	l, err := s.connected(ctx)
+	if err != nil {
+		return false
+	}
+	l.watches.mu.Lock()
+	defer l.watches.mu.Unlock()
+	on := l.watches.set[path]
+	return on != nil && on.armed
+}
+
 // Creations returns how many creations of the present session the engine does not know the outcome of.
 func (s *Store) Creations(ctx context.Context) (n int, err error) {
 	l, err := s.connected(ctx)

@@ -26,7 +26,7 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	case err != nil:
 		return engine.Watch{}, err
 	}
-	d.elections.met(key, n.stat.EphemeralOwner)
+	d.candidates.add(n.stat.EphemeralOwner)
 	state := d.state(n)
 	return l.watches.begin(w, engine.News{State: &state}, tell), nil
 }

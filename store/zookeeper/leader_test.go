@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -70,6 +71,31 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 		f.Stop()
 		eventually(t, func() bool { return st.Watches() <= 1 }, "one watch at most is left") // when what it had asked for has been answered
 	}
+}
+
+// A call ends before its read is answered. The server has a watch then, and is not asked for another.
+func TestAbandonedReadLeavesOneWatch(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	castFirst(t, open(t, zookeeper.Config{}), election, "leader")
+	path := find(t, operator(t), election, "leader")
+	st, tp := openTapped(t)
+	read := tp.catch(t, holdReply, opGetData, path)
+	ctx, cancel := context.WithCancel(soon(t))
+	watch := func() error {
+		_, err := st.Driver().WatchEntry(ctx, path, func(engine.News) {})
+		return err
+	}
+	abandoned := make(chan error, 1)
+	go func() { abandoned <- watch() }()
+	receive(t, read.arrived, "the answer")
+	cancel()
+	require.Error(t, receive(t, abandoned, "the end of the call"))
+	read.letGo()
+	eventually(t, func() bool { return st.Armed(soon(t), path) }, "the answer is taken")
+	ctx = soon(t)
+	require.NoError(t, watch())
+	require.Equal(t, 1, tp.Count(opGetData, path+"\x01"))
 }
 
 // openDeaf opens a store that receives no events. It resyncs often: with each confirmation.

@@ -240,7 +240,9 @@ func TestCandidaciesLeaveNothing(t *testing.T) {
 		b := cast(t, st, election, "waiter")
 		require.NoError(t, b.Withdraw(soon(t)))
 	}
-	round()
+	first := cast(t, st, election, "waiter")
+	eventually(t, func() bool { return st.Armed(soon(t), path) }, "the watch on the leader's ballot")
+	require.NoError(t, first.Withdraw(soon(t)))
 	goroutines := runtime.NumGoroutine()
 	for range 100 {
 		round()

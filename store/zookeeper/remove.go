@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -11,26 +10,30 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Remove implements engine.Session.
+// Remove implements engine.Session. A ballot with a known acknowledgement is removed with it in one transaction. If that
+// fails, or it is unknown whether the ballot has acknowledged, the ballot is removed first. Then no acknowledgement of this
+// ballot can come any more, and the one that stands is removed.
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	l, err := s.up(ctx)
 	if err != nil {
 		return err
 	}
-	if !r.Acknowledged {
-		return l.deleteOwn(ctx, r.Key)
+	if r.Revision != 0 { // no other acknowledgement stands while the ballot does, unless an operator has put one there
+		ack := s.driver.layout.ackPath(r.Election)
+		_, err := l.multi(ctx, []any{&zk.DeleteRequest{Path: r.Key, Version: -1}, &zk.DeleteRequest{Path: ack, Version: -1}})
+		if err == nil || adapter.Uncertain(err) {
+			return err
+		}
 	}
-	return l.unlessGone(ctx, r.Key, l.removeBoth(ctx, r))
+	if err := l.deleteOwn(ctx, r.Key); err != nil || !r.Acknowledged {
+		return err
+	}
+	return l.removeAck(ctx, r)
 }
 
-// deleteOwn deletes a node of the session's.
+// deleteOwn deletes a node of the session's. Servers refuse permission to remove a node that does not exist, too.
 func (l *link) deleteOwn(ctx context.Context, path string) error {
-	return l.unlessGone(ctx, path, l.delete(ctx, path))
-}
-
-// unlessGone returns the error of a removal, or nil if the node is gone. Permission to remove is refused of nodes that do
-// not exist, too.
-func (l *link) unlessGone(ctx context.Context, path string, err error) error {
+	err := l.delete(ctx, path, -1)
 	if !errors.Is(err, store.ErrDenied) {
 		return err
 	}
@@ -41,98 +44,33 @@ func (l *link) unlessGone(ctx context.Context, path string, err error) error {
 	return err
 }
 
-// removeBoth removes a ballot and its acknowledgement in one transaction.
-func (l *link) removeBoth(ctx context.Context, r engine.Removal) error {
-	err := errChanged
-	if r.Revision != 0 { // as a rule no other acknowledgement stands while the ballot does
-		err = l.removeWith(ctx, r, &zk.DeleteRequest{Path: l.driver.layout.ackPath(r.Election), Version: -1})
-	}
-	if errors.Is(err, errChanged) {
-		var ops []any
-		if ops, err = l.ackRemoval(ctx, r.Election); err == nil {
-			err = l.removeWith(ctx, r, ops...)
-		}
-	}
-	if errors.Is(err, errNoBallot) {
-		return l.removeAck(ctx, r)
-	}
-	return err
-}
-
-// ackRemoval reads the acknowledgement. If the acknowledgement is the session's, the operations that ackRemoval returns
-// remove it. Otherwise they prove that it is not.
-func (l *link) ackRemoval(ctx context.Context, election string) ([]any, error) {
-	d, path := l.driver, l.driver.layout.ackPath(election)
-	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
-	switch {
-	case errors.Is(err, zk.ErrNoNode): // an acknowledgement might be on its way
-		return []any{
-			&zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagEphemeral},
-			&zk.DeleteRequest{Path: path, Version: -1},
-		}, nil
-	case err != nil && adapter.Uncertain(err):
-		return nil, err
-	case err != nil: // the node may not be read, so it is not ours
-		return nil, nil
-	case n.stat.EphemeralOwner == l.session.id:
-		return []any{&zk.DeleteRequest{Path: path, Version: n.stat.Version}}, nil
-	}
-	return []any{&zk.CheckVersionRequest{Path: path, Version: n.stat.Version}}, nil
-}
-
-var (
-	// errChanged says that the acknowledgement has changed since a removal read it.
-	errChanged = engine.Answered(fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable))
-	// errNoBallot says that the ballot has been removed before.
-	errNoBallot = errors.New("the ballot has gone")
-)
-
-// removeWith removes a ballot in one transaction with operations that remove its acknowledgement, or prove that there is
-// none. If such an operation is refused for good, the ballot is removed alone: then no acknowledgement of this ballot can
-// come any more, and the next leader's replaces an acknowledgement that stands.
-func (l *link) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
-	results, err := l.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
-	switch {
-	case err == nil || adapter.Uncertain(err) || len(results) == 0:
-		return err
-	case errors.Is(results[0].Error, zk.ErrNoNode):
-		return errNoBallot
-	}
-	for _, result := range results[1:] {
-		for _, change := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty} {
-			if errors.Is(result.Error, change) {
-				return errChanged
-			}
-		}
-	}
-	return l.delete(ctx, r.Key)
-}
-
-// removeAck removes an acknowledgement whose ballot is gone, if the node is still the same. Another acknowledgement might
-// replace the node meanwhile: the version tells, unless the leadership changes twice between the read and the deletion.
+// removeAck removes the acknowledgement of a ballot that has gone. The node is the ballot's if it is the session's and has
+// the revision. If the revision is unknown, no other ballot of the session may have acknowledged. Another acknowledgement
+// might replace the node meanwhile: the version tells, unless the leadership changes twice between the read and the
+// deletion.
 func (l *link) removeAck(ctx context.Context, r engine.Removal) error {
 	path := l.driver.layout.ackPath(r.Election)
-	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case err != nil:
-		return err
-	case n.stat.EphemeralOwner != l.session.id,
-		r.Revision != 0 && uint64(n.stat.Mzxid) != r.Revision,
-		r.Revision == 0 && !r.Alone():
-		return nil
+	for {
+		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, store.ErrDenied): // a node that may not be read is another client's
+			return nil
+		case err != nil:
+			return err
+		case n.stat.EphemeralOwner != l.session.id,
+			r.Revision != 0 && uint64(n.stat.Mzxid) != r.Revision,
+			r.Revision == 0 && !r.Alone():
+			return nil
+		}
+		if err := l.delete(ctx, path, n.stat.Version); !errors.Is(err, zk.ErrBadVersion) {
+			return err
+		}
 	}
-	err = do(ctx, l, func(c *zk.Conn) error { return c.Delete(path, n.stat.Version) })
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
-		return nil
-	}
-	return err
 }
 
-// delete deletes a node. A node that has gone is no error.
-func (l *link) delete(ctx context.Context, path string) error {
-	err := do(ctx, l, func(c *zk.Conn) error { return c.Delete(path, -1) })
+// delete deletes a node with this version; -1 is any. A node that has gone is no error.
+func (l *link) delete(ctx context.Context, path string, version int32) error {
+	_, err := request(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, version) })
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}

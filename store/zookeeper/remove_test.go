@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ballot and its acknowledgement are removed in one transaction, whatever an operator has changed of one of the two.
-// The removal is tried again until both are gone. Nodes that are not the ballot's stay.
+// A ballot and its acknowledgement are removed, whatever an operator has changed of one of the two, and in one transaction
+// if the acknowledgement is known. The removal is tried again until both are gone. Nodes that are not the ballot's stay.
 func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	conn := operator(t)
@@ -69,10 +69,13 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			}
 			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return !c.others }}
 
-			lost := tp.catch(t, loseRequest, opMulti, e.Key)
+			op := opMulti
+			if c.unknown {
+				op = opDelete
+			}
+			lost := tp.catch(t, loseRequest, op, e.Key)
 			require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrUnknownOutcome)
 			receive(t, lost.caught, "the request")
-			require.Zero(t, tp.Count(opDelete, dir(election)), "one without the other")
 			require.NoError(t, session.Remove(soon(t), removal))
 			if name == "both stand" {
 				require.Zero(t, tp.Count(opDelete, dir(election)), "one without the other")
@@ -82,8 +85,7 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 	}
 }
 
-// The acknowledgement changes between the read that finds it and the transaction that removes it: nothing is removed,
-// and the next try removes both.
+// The acknowledgement changes between the read that finds it and the request that removes it: it is read again.
 func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -93,31 +95,35 @@ func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 	_, err := session.Acknowledge(soon(t), e, "ours")
 	require.NoError(t, err)
 	removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
-	request := tp.catch(t, hold, opMulti, e.Key)
+	request := tp.catch(t, hold, opDelete, dir(election)+"/leader_ack")
 	removed := make(chan error, 1)
 	go func() { removed <- session.Remove(soon(t), removal) }()
 	receive(t, request.caught, "the request")
 	_, err = conn.Set(dir(election)+"/leader_ack", []byte("changed"), -1)
 	require.NoError(t, err)
 	request.letGo()
-	require.ErrorIs(t, receive(t, removed, "the removal"), store.ErrUnavailable)
-	require.Len(t, list(t, conn, dir(election)), 2)
-	require.NoError(t, session.Remove(soon(t), removal))
+	require.NoError(t, receive(t, removed, "the removal"))
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// An acknowledgement is under way when its ballot is removed: it arrives after the read of what is there, and before
-// the transaction that removes the ballot. Nothing is removed, and the next try removes both.
-func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
+// An acknowledgement is under way when its ballot is removed. If it arrives before, it is removed too; after the ballot has
+// gone it is refused.
+func TestAcknowledgementArrivesAtTheRemoval(t *testing.T) {
 	t.Parallel()
 	conn := operator(t)
-	for name, inTheWay := range map[string]bool{"none was there": false, "it replaces one of no session": true} {
+	for name, c := range map[string]struct{ inTheWay, after bool }{
+		"before": {}, "before, and replaces one of no session": {inTheWay: true},
+		"after": {after: true}, "after, and another is in its way": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
-			ack := "leader_ack"
-			if inTheWay {
+			ack, left := "leader_ack", []string(nil)
+			if c.inTheWay {
 				makePath(t, conn, dir(election)+"/"+ack)
 				ack += "\x00\x00\x00\x00" // with the version that is deleted
+			}
+			if c.inTheWay && c.after {
+				left = []string{"leader_ack"}
 			}
 			st, tp := openTapped(t)
 			session, e := enter(t, st, election, "ours")
@@ -133,7 +139,15 @@ func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
 			require.ErrorIs(t, receive(t, acknowledged, "the end of the call"), store.ErrUnknownOutcome)
 
 			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
-			request := tp.catch(t, hold, opMulti, "leader_ack")
+			if c.after {
+				require.NoError(t, session.Remove(soon(t), removal))
+				late.letGo()
+				_, err := session.Acknowledge(soon(t), e, "ours") // its answer comes behind that of the late one
+				require.ErrorIs(t, err, engine.ErrGone)
+				require.ElementsMatch(t, left, list(t, conn, dir(election)))
+				return
+			}
+			request := tp.catch(t, hold, opDelete, e.Key)
 			removed := make(chan error, 1)
 			go func() { removed <- session.Remove(soon(t), removal) }()
 			receive(t, request.caught, "the removal")
@@ -143,9 +157,7 @@ func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
 				return err == nil && string(data) == "ours"
 			}, "the acknowledgement arrives")
 			request.letGo()
-			require.ErrorIs(t, receive(t, removed, "the removal"), store.ErrUnavailable)
-			require.Len(t, list(t, conn, dir(election)), 2)
-			require.NoError(t, session.Remove(soon(t), removal))
+			require.NoError(t, receive(t, removed, "the removal"))
 			require.Empty(t, list(t, conn, dir(election)))
 		})
 	}
@@ -190,11 +202,15 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
 	st, tp := openTapped(t)
-	other := open(t, zookeeper.Config{})
+	other, otherTap := openTapped(t)
 	first := castFirst(t, st, election, "first")
 	acknowledge(t, first, "first")
+	ballot := find(t, conn, election, "first")
+	watched := otherTap.catch(t, holdReply, opGetData, ballot)
 	second := cast(t, other, election, "second")
-	require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))
+	receive(t, watched.arrived, "the ballot ahead")
+	require.NoError(t, conn.Delete(ballot, -1))
+	watched.letGo()
 	lost(t, first)
 	require.NoError(t, second.Wait(soon(t)))
 
@@ -243,21 +259,6 @@ func TestRemovalWithoutPermissions(t *testing.T) {
 		require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrDenied)
 		require.Len(t, list(t, conn, dir(election)), 2)
 	}
-}
-
-// Creating the acknowledgement's node proves that no acknowledgement is under way. If that is refused for good, the
-// ballot is removed alone: otherwise it would stand as long as the session, and block the others.
-func TestRemovalThatMayNotCreate(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn := operator(t)
-	st, _ := openTapped(t)
-	session, e := enter(t, st, election, "ours")
-	_, err := conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
-	require.NoError(t, err)
-	removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
-	require.NoError(t, session.Remove(soon(t), removal))
-	require.Empty(t, list(t, conn, dir(election)))
 }
 
 // Servers refuse permission to delete a node without looking whether it is there: what has gone is removed.

@@ -17,15 +17,18 @@ type result[T any] struct {
 	err   error
 }
 
-// async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
-// is answered or its connection ends, and might be carried out after its caller has gone.
+// async sends a request without waiting for its answer. The channel has one result and is then closed. The client library
+// knows no contexts: a request lasts until it is answered or its connection ends, and might be carried out after its caller
+// has gone.
 func async[T any](l *link, request func(*zk.Conn) (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !l.driver.lifecycle.Go(func() {
+		defer close(ch)
 		value, err := request(l.client)
 		ch <- result[T]{value, l.explain(err)}
 	}) {
 		ch <- result[T]{err: store.ErrClosed}
+		close(ch)
 	}
 	return ch
 }
@@ -43,12 +46,6 @@ func receive[T any](ctx context.Context, ch <-chan result[T]) (T, error) {
 
 func request[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, error) {
 	return receive(ctx, async(l, f))
-}
-
-// do sends a request whose answer is an error or nothing.
-func do(ctx context.Context, l *link, f func(*zk.Conn) error) error {
-	_, err := request(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, f(c) })
-	return err
 }
 
 // explain sorts the client library's errors. What the server said is certain; of everything else, raw network errors

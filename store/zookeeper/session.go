@@ -31,7 +31,7 @@ type session struct {
 
 	kept error // what Keep returned; of the engine's keeper alone
 
-	creations sync.Map // of *creation, by nonce: those whose outcome the engine does not know
+	creations sync.Map // of <-chan result[string], by nonce: the answers to Enter's requests whose outcome the engine does not know
 }
 
 // ID implements engine.Session.

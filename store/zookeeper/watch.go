@@ -198,26 +198,38 @@ func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch
 	if fresh != nil {
 		return *fresh, x, nil
 	}
-	n, err := request(ctx, l, func(c *zk.Conn) (node, error) {
-		switch {
-		case armed && entry:
-			return statEntry(c, path)
-		case armed:
-			return present(readNode(c, path))
-		case entry:
-			data, stat, _, err := c.GetW(path)
-			return node{path, data, stat}, err
+	answer := async(l, func(c *zk.Conn) (n node, err error) {
+		if n, err = read(c, path, entry, armed); err == nil {
+			l.watches.arm(x, n)
 		}
-		return watchLeader(c, path)
+		return n, err
 	})
+	n, err := receive(ctx, answer)
 	if err != nil {
-		if l.watches.remove(x); errors.Is(err, zk.ErrNoNode) {
+		l.driver.lifecycle.Go(func() { // the caller might have gone before the answer
+			<-answer
+			l.watches.remove(x)
+		})
+		if errors.Is(err, zk.ErrNoNode) {
 			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case the event was lost
 		}
 		return n, nil, err
 	}
-	l.watches.arm(x, n)
 	return n, x, nil
+}
+
+// read reads a node, and sets a watch unless the server has one.
+func read(c *zk.Conn, path string, entry, armed bool) (node, error) {
+	switch {
+	case armed && entry:
+		return statEntry(c, path)
+	case armed:
+		return present(readNode(c, path))
+	case entry:
+		data, stat, _, err := c.GetW(path)
+		return node{path, data, stat}, err
+	}
+	return watchLeader(c, path)
 }
 
 // statEntry reads an entry's stat.

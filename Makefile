@@ -67,6 +67,6 @@ check: ## check format, vet, staticcheck, builds for other systems, and that eac
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
 	$(LIBRARY) test -run '^$$' -bench . $(BENCHFLAGS) ./...
-	go test -run '^$$' -bench . -timeout 2h $(BENCHFLAGS) ./bench/postgres
+	go test -run '^$$' -bench . -timeout 2h $(BENCHFLAGS) ./internal/lab/bench/postgres ./cmd/leadership/servers
 
 export SEEDS ROUNDS FOR

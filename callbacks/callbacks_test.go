@@ -152,7 +152,10 @@ func TestTakeoverFails(t *testing.T) {
 			a, b := w.candidate(st, "a"), w.candidate(st, "b")
 			var causes []error
 			go callbacks.Run(background, a, callbacks.Candidate{
-				Won: func(_ context.Context, term *leadership.Term) error { time.Sleep(time.Second); return test.fail(a, term) },
+				Won: func(_ context.Context, term *leadership.Term) error {
+					time.Sleep(time.Second)
+					return test.fail(a, term)
+				},
 				TakeoverFailed: func(cause error) {
 					ballots, leader := w.queue(st)
 					w.note("failed, ballots %q, leader %q", ballots, leader)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/filefaults"
+	"github.com/go-leadership/leadership/internal/faulty"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -35,7 +35,7 @@ func URL(rawURL, place string) (Harness, error) {
 	if err != nil {
 		return Harness{}, err
 	}
-	ofFile, files := u.Scheme == "file", &filefaults.Stores{}
+	ofFile, files := u.Scheme == "file", &faulty.Stores{}
 	if u.Scheme == "memory" {
 		return Harness{}, errors.New("conformance: memory has no network to cut; " +
 			"go test -run TestMemory ./conformance runs the suite on it")

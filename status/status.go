@@ -48,9 +48,9 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/metrics"
 	"github.com/go-leadership/leadership/internal/readonly"
+	"github.com/go-leadership/leadership/internal/visible"
 )
 
 // Config are the settings of a handler. The zero value of each field stands for its default.
@@ -215,7 +215,7 @@ type electionJSON struct {
 
 // candidateJSON is the status of a candidate.
 type candidateJSON struct {
-	jsonvalue.Value
+	visible.JSON
 	State        string    `json:"state"`
 	Since        time.Time `json:"since"`
 	Token        string    `json:"token,omitempty"` // text, since JavaScript rounds above 2^53
@@ -230,7 +230,7 @@ type candidateJSON struct {
 
 func candidateOf(value string, s leadership.Status) *candidateJSON {
 	j := &candidateJSON{
-		Value: jsonvalue.Of(value), State: s.State.String(), Since: s.Since, Acknowledged: s.State == leadership.Leading,
+		JSON: visible.InJSON(value), State: s.State.String(), Since: s.Since, Acknowledged: s.State == leadership.Leading,
 		Remaining: s.Remaining.Seconds(), TTL: s.TTL.Seconds(), Overdue: s.Overdue, Requested: s.Requested,
 	}
 	if s.Token != 0 {
@@ -249,7 +249,7 @@ func textOf(err error) string {
 
 // leaderJSON is the acknowledged leader, as a follower knows it.
 type leaderJSON struct {
-	jsonvalue.Value
+	visible.JSON
 	Revision string    `json:"revision,omitempty"` // text, as token; none: there is no leader
 	AsOf     time.Time `json:"as_of,omitzero"`
 	Fresh    bool      `json:"fresh"`
@@ -260,7 +260,7 @@ func leaderOf(f *leadership.Follower) *leaderJSON {
 		return nil
 	}
 	leader, led := f.Leader()
-	j := &leaderJSON{Value: jsonvalue.Of(leader.Value), AsOf: f.AsOf(), Fresh: f.Fresh()}
+	j := &leaderJSON{JSON: visible.InJSON(leader.Value), AsOf: f.AsOf(), Fresh: f.Fresh()}
 	if led {
 		j.Revision = strconv.FormatUint(leader.Revision, 10)
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/go-leadership/leadership/internal/directive"
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 )
@@ -40,7 +39,7 @@ func (s *session) queueOf(ctx context.Context, election string) (q operate.Queue
 type ballotJSON struct {
 	Position int    `json:"position"`     // 1 is the first in line
 	Token    uint64 `json:"token,string"` // text, since JavaScript rounds above 2^53
-	jsonvalue.Value
+	visible.JSON
 	Leads   bool `json:"leads"`                         // is first, and has acknowledged
 	Asked   bool `json:"asked_to_resign,omitempty"`     // and has not gone
 	Foreign bool `json:"foreign,omitempty"`             // stands by another program's recipe
@@ -108,7 +107,7 @@ func (c *ballotsCmd) printJSON(a *app, q operate.Queue) error {
 		if held {
 			b.Value = reason
 		}
-		ballots = append(ballots, ballotJSON{i + 1, b.Token, jsonvalue.Of(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held, silenceJSON(b.Silence)})
+		ballots = append(ballots, ballotJSON{i + 1, b.Token, visible.InJSON(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held, silenceJSON(b.Silence)})
 	}
 	return printJSON(a.out, struct {
 		placeJSON

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/serve"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/serve"
 	"github.com/go-leadership/leadership/internal/visible"
 )
 

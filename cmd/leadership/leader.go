@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/store"
 )
@@ -28,7 +27,7 @@ Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the sto
 
 // leaderJSON is a leader in JSON.
 type leaderJSON struct {
-	jsonvalue.Value
+	visible.JSON
 	Revision uint64 `json:"revision"`
 	Silence  any    `json:"renewed_seconds_ago,omitempty"` // of its session; see silenceJSON
 }
@@ -37,7 +36,7 @@ func leaderOf(l store.Leader) *leaderJSON {
 	if l.Revision == 0 {
 		return nil
 	}
-	return &leaderJSON{Value: jsonvalue.Of(l.Value), Revision: l.Revision}
+	return &leaderJSON{JSON: visible.InJSON(l.Value), Revision: l.Revision}
 }
 
 // Run implements the subcommand.

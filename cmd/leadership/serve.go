@@ -8,8 +8,8 @@ import (
 	"net"
 	"slices"
 
+	"github.com/go-leadership/leadership/cmd/leadership/internal/serve"
 	"github.com/go-leadership/leadership/internal/demo"
-	"github.com/go-leadership/leadership/internal/serve"
 	"github.com/go-leadership/leadership/store"
 )
 

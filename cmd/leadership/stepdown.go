@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
@@ -194,7 +193,7 @@ func (c *stepdownCmd) print(a *app, before operate.Queue, o operate.Outcome) err
 // tokenJSON is a ballot in JSON.
 type tokenJSON struct {
 	Token uint64 `json:"token,string"` // text, since JavaScript rounds above 2^53
-	jsonvalue.Value
+	visible.JSON
 }
 
-func tokenOf(b store.Standing) tokenJSON { return tokenJSON{b.Token, jsonvalue.Of(b.Value)} }
+func tokenOf(b store.Standing) tokenJSON { return tokenJSON{b.Token, visible.InJSON(b.Value)} }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-
 // TestSourceOfSQLite: with the data source name of docs/sql-fence.md, transactions that read and then write wait for each
 // other. Without _txlock, one that has read can't write once another has.
 func TestSourceOfSQLite(t *testing.T) {

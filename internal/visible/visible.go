@@ -1,4 +1,4 @@
-// Package visible shows texts of others, which may be any bytes, to people.
+// Package visible shows texts of others, which may be any bytes: to people, and in JSON.
 package visible
 
 import (

@@ -52,7 +52,7 @@ func TestProgramLinksOneClient(t *testing.T) {
 // The root package, the contract, and the stores in memory and in a directory link nothing but the standard library.
 func TestCoreLinksTheStandardLibraryAlone(t *testing.T) {
 	t.Parallel()
-	for _, linked := range links(t, module, module+"/store", module+"/store/memory", module+"/store/file", module+"/status", module+"/internal/serve") {
+	for _, linked := range links(t, module, module+"/store", module+"/store/memory", module+"/store/file", module+"/status") {
 		domain, _, _ := strings.Cut(linked, "/")
 		if strings.Contains(domain, ".") {
 			require.True(t, linked == module || strings.HasPrefix(linked, module+"/"), "%s is linked", linked)

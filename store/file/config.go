@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/faulty"
-	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -77,7 +76,7 @@ func openURL(ctx context.Context, u *store.URL) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.faults = filefaults.Of(ctx)
+	c.faults = faulty.Of(ctx)
 	return Open(c)
 }
 

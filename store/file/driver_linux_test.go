@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/faulty"
-	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/internal/lab/whole"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -54,12 +53,12 @@ func TestDriver(t *testing.T) {
 // harness is that of a directory as it is, in memory mostly: what syncs is in the tests with durably.
 func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	config := Config{Directory: t.TempDir() + "/store", TTL: ttl}
-	stores := &filefaults.Stores{}
+	stores := &faulty.Stores{}
 	open := func(grace time.Duration) func(context.Context, conformance.DialFunc) (store.Store, error) {
 		return func(ctx context.Context, _ conformance.DialFunc) (store.Store, error) {
 			return stores.Open(ctx, func(ctx context.Context) (store.Store, error) {
 				config := config
-				config.Grace, config.faults = grace, filefaults.Of(ctx)
+				config.Grace, config.faults = grace, faulty.Of(ctx)
 				return Open(config)
 			})
 		}

@@ -22,14 +22,14 @@ type rule struct {
 }
 
 var rules = []rule{
-	{folder: "conformance/cluster", plain: true},             // conformance/servers has the same cases, with the race detector
-	{folder: "bench/postgres", slow: true},                   // it starts PostgreSQL by itself
-	{folder: "contrib/browsertest", plain: true, slow: true}, // what runs long is the browser
+	{folder: "conformance/cluster", plain: true},                    // conformance/servers has the same cases, with the race detector
+	{folder: "internal/lab/bench/postgres", slow: true},             // it starts PostgreSQL by itself
+	{folder: "cmd/leadership/browsertest", plain: true, slow: true}, // what runs long is the browser
 	{folder: "contrib/prom/server", slow: true},
 	{folder: "contrib/recipes", plain: true, slow: true}, // what takes long are Kubernetes' packages, for the race detector minutes
 	{folder: "contrib/sqltest", plain: true},             // and so does SQLite in Go
 	{folder: "examples", slow: true},
-	{folder: "simulation", twice: true, computes: true}, // five times as many schedules without it
+	{folder: "internal/lab/simulation", twice: true, computes: true}, // five times as many schedules without it
 	{folder: "tools", plain: true, computes: true, slow: true},
 }
 
@@ -38,8 +38,8 @@ var longest = []string{
 	"conformance/servers", "store/consul", "store/postgres", "cmd/leadership/servers", "store/zookeeper",
 	"cmd/leadership/faults", "examples/httpstore", "store/file", "internal/lab/testserver", "store/postgres/cluster", "store/all",
 	"conformance/cluster/zookeeper", "store/etcd", "cmd/leadership/internal/guard", "conformance/cluster/consul",
-	"conformance/cluster/etcd", "cmd/leadership", "internal/demo", "docs", "conformance", "internal/lifeline", "internal/serve", "status/haproxy", "contrib/sqltest",
-	"contrib/prom/server", "examples/failover/demo/server", "bench", "bench/postgres", "contrib/browsertest",
+	"conformance/cluster/etcd", "cmd/leadership", "internal/demo", "docs", "conformance", "internal/lifeline", "cmd/leadership/internal/serve", "status/haproxy", "contrib/sqltest",
+	"contrib/prom/server", "examples/failover/demo/server", "internal/lab/bench", "internal/lab/bench/postgres", "cmd/leadership/browsertest",
 }
 
 // testPackage is a package that has tests.

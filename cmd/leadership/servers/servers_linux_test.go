@@ -159,11 +159,11 @@ var (
 )
 
 // kinds are the services, which all tests share. A test that takes its time in a session's end has a TTL of its own.
-var kinds = map[string]func(*testing.T) service{
-	"zookeeper": func(t *testing.T) service { return sharedZooKeeper(t) },
-	"etcd":      func(t *testing.T) service { return sharedEtcd(t) },
-	"consul":    func(t *testing.T) service { return sharedConsul(t) },
-	"postgres":  func(t *testing.T) service { return sharedPostgres(t) },
+var kinds = map[string]func(testing.TB) service{
+	"zookeeper": func(t testing.TB) service { return sharedZooKeeper(t) },
+	"etcd":      func(t testing.TB) service { return sharedEtcd(t) },
+	"consul":    func(t testing.TB) service { return sharedConsul(t) },
+	"postgres":  func(t testing.TB) service { return sharedPostgres(t) },
 }
 
 // address returns a URL of a service.

@@ -2,8 +2,8 @@
 // There is nothing in it to import. docs/postgres-figures.md has the results. It is a module of its own so that the
 // library does not require the others.
 //
-//	go test -run '^$' -bench . -timeout 2h ./bench/postgres
-//	go test -run '^$' -bench 'HandOver|Incident/lock' -timeout 1h ./bench/postgres
+//	go test -run '^$' -bench . -timeout 2h ./internal/lab/bench/postgres
+//	go test -run '^$' -bench 'HandOver|Incident/lock' -timeout 1h ./internal/lab/bench/postgres
 //
 //	BenchmarkHandOver    from the leader's orderly end until the next candidate knows that it leads
 //	BenchmarkFollower    from there until a follower in a third process is told of the next leader; ours alone

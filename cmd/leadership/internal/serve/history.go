@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -30,7 +30,7 @@ type Change struct {
 
 // ChangeLeader is the leader of a change.
 type ChangeLeader struct {
-	jsonvalue.Value
+	visible.JSON
 	Revision uint64 `json:"revision"`
 }
 
@@ -39,7 +39,7 @@ func (l *ChangeLeader) Exact() string {
 	if exact, err := base64.StdEncoding.DecodeString(l.Bytes); err == nil && l.Bytes != "" {
 		return string(exact)
 	}
-	return l.Value.Value
+	return l.Value
 }
 
 // is reports whether a leader is that of the change. A revision is never used again, unless the store was emptied.

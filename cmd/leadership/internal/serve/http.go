@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/readonly"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 )
 
@@ -170,14 +170,14 @@ type electionJSON struct {
 }
 
 type leaderJSON struct {
-	jsonvalue.Value
+	visible.JSON
 	Revision string `json:"revision"` // text, as tokens
 }
 
 type ballotJSON struct {
 	Position int    `json:"position"` // 1 is the first in line
 	Token    string `json:"token"`    // text, since JavaScript rounds above 2^53
-	jsonvalue.Value
+	visible.JSON
 	Asked   bool `json:"asked_to_resign,omitempty"`
 	Foreign bool `json:"foreign,omitempty"`
 	Holds   bool `json:"holds,omitempty"` // the value has the reason
@@ -206,7 +206,7 @@ func (e *Election) json(s Snapshot, now time.Time) electionJSON {
 		Changes: e.Changes, Read: e.Queue.Read, Problems: append([]Problem{}, problems...),
 	}
 	if e.Leader.Revision != 0 {
-		j.Leader = &leaderJSON{jsonvalue.Of(e.Leader.Value), strconv.FormatUint(e.Leader.Revision, 10)}
+		j.Leader = &leaderJSON{visible.InJSON(e.Leader.Value), strconv.FormatUint(e.Leader.Revision, 10)}
 	}
 	if !e.Queue.Read.IsZero() {
 		j.Ballots = []ballotJSON{}
@@ -216,7 +216,7 @@ func (e *Election) json(s Snapshot, now time.Time) electionJSON {
 		if holds {
 			b.Value = reason
 		}
-		j.Ballots = append(j.Ballots, ballotJSON{i + 1, strconv.FormatUint(b.Token, 10), jsonvalue.Of(b.Value), b.Asked, b.Foreign, holds})
+		j.Ballots = append(j.Ballots, ballotJSON{i + 1, strconv.FormatUint(b.Token, 10), visible.InJSON(b.Value), b.Asked, b.Foreign, holds})
 	}
 	return j
 }

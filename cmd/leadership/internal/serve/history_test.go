@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/stretchr/testify/require"
 )
 
@@ -170,8 +170,8 @@ func TestHistoryIsRemoved(t *testing.T) {
 // The history of another store, or of one that was emptied, says nothing of this one, also if the revision is the same.
 func TestHistoryOfAnotherStore(t *testing.T) {
 	for _, other := range []Change{
-		{Store: "memory://other", Leader: &ChangeLeader{jsonvalue.Of("db1"), 1}},
-		{Store: "", Leader: &ChangeLeader{jsonvalue.Of("db2"), 1}},
+		{Store: "memory://other", Leader: &ChangeLeader{visible.InJSON("db1"), 1}},
+		{Store: "", Leader: &ChangeLeader{visible.InJSON("db2"), 1}},
 	} {
 		path := t.TempDir() + "/history"
 		virtual(t, func(w *world) {

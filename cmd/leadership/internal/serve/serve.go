@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/metrics"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -216,7 +216,7 @@ func (s *Server) saw(e *election, leader store.Leader) {
 	now, first, known := time.Now(), e.Since.IsZero(), s.before[e.Name]
 	c := Change{Time: now, Store: s.Address, Election: e.Name, AtStart: first}
 	if leader.Revision != 0 {
-		c.Leader = &ChangeLeader{jsonvalue.Of(leader.Value), leader.Revision}
+		c.Leader = &ChangeLeader{visible.InJSON(leader.Value), leader.Revision}
 		if e.Leader.Revision == 0 && !first && !e.AtLeast && !e.blind {
 			gap := now.Sub(e.Since).Seconds()
 			c.Gap = &gap

@@ -5,8 +5,8 @@
 // server's plain client can do the same. What counts is the metric "ratio", the library's median divided by the
 // floor's. No benchmark fails because it is slow.
 //
-//	go test -run '^$' -bench . ./bench
-//	go test -run '^$' -bench 'Resign/etcd|Crash' -benchtime 10s -count 5 ./bench
+//	go test -run '^$' -bench . ./internal/lab/bench
+//	go test -run '^$' -bench 'Resign/etcd|Crash' -benchtime 10s -count 5 ./internal/lab/bench
 //
 //	BenchmarkResign         from the call of Resign until the successor's IsLeader is true
 //	BenchmarkFollower       from the call of Resign until a follower is told of the successor, which has acknowledged

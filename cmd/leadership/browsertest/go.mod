@@ -1,8 +1,11 @@
-module github.com/go-leadership/leadership/contrib/browsertest
+module github.com/go-leadership/leadership/cmd/leadership/browsertest
 
 go 1.26.7
 
-require github.com/go-leadership/leadership v0.1.0
+require (
+	github.com/go-leadership/leadership v0.1.0
+	github.com/go-leadership/leadership/cmd/leadership v0.1.0
+)
 
 require (
 	github.com/chromedp/cdproto v0.159.0

@@ -1,4 +1,4 @@
-module github.com/go-leadership/leadership/bench/postgres
+module github.com/go-leadership/leadership/internal/lab/bench/postgres
 
 go 1.26.7
 

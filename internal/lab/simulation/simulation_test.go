@@ -33,7 +33,7 @@ func (r *seedRange) Set(s string) error {
 
 // TestSimulation runs seeded schedules of faults and checks the promises at every step. A seed that fails is printed;
 //
-//	go test ./simulation -seed=N
+//	go test ./internal/lab/simulation -seed=N
 //
 // replays its schedule, and prints it if it fails again, with -v in any case. The order of goroutines at one
 // instant, and the random part of the core's back-off, are not the seed's: if a replay passes, -count=100 tries it
@@ -78,7 +78,7 @@ func simulate(t *testing.T, seed int64, early bool, all *witnesses) {
 		s.run()
 		s.count()
 		if s.failed() {
-			t.Errorf("seed %d: %s\nreplay it with: go test ./simulation -seed=%d\n%s", seed, s.violation, seed, s.schedule())
+			t.Errorf("seed %d: %s\nreplay it with: go test ./internal/lab/simulation -seed=%d\n%s", seed, s.violation, seed, s.schedule())
 		} else if *oneSeed >= 0 {
 			t.Logf("seed %d\n%s", seed, s.schedule())
 		}

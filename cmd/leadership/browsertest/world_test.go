@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/serve"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/serve"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"

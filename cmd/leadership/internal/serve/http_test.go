@@ -78,4 +78,4 @@ func TestValuesAreText(t *testing.T) {
 	})
 }
 
-func (l *leaderJSON) exact() string { return (&ChangeLeader{Value: l.Value}).Exact() }
+func (l *leaderJSON) exact() string { return (&ChangeLeader{JSON: l.JSON}).Exact() }

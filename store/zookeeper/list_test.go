@@ -208,6 +208,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 	}
 	// A resync comes with each confirmation, and might fall into the measured time. Then the test is repeated.
 	for range 20 {
+		eventually(t, func() bool { return count(queue[2].tap) >= count(queue[1].tap) }, "the last one watches the ballot ahead")
 		before := []int{count(queue[0].tap), count(queue[1].tap), count(queue[2].tap)}
 		require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))
 		require.NoError(t, queue[0].Wait(soon(t)))

@@ -22,7 +22,7 @@ import (
 // Config says where to play, and where to show it. All fields but Out have defaults.
 type Config struct {
 	URL    string        // of the store. Default: store/file in a temporary directory; the program imports the package
-	TTL    time.Duration // of the default store. Default: 2 s
+	TTL    time.Duration // of a store that the demo starts. Default: 2 s, and 3 s with a server
 	Crash  time.Duration // bound from a leader's crash to its successor's election. Default: the store's, for default servers
 	Slack  time.Duration // added to every bound, for a machine that is busy with other things. Default: 0
 	Pace   time.Duration // a pause after each act, to read it. Default: none

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -42,6 +43,6 @@ func run(ctx context.Context, where string, c demo.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	c.URL = fmt.Sprintf("postgres://%s@%s/postgres?ttl=3s", testserver.PostgresUser, s.Addrs()[0])
+	c.URL = fmt.Sprintf("postgres://%s@%s/postgres?ttl=%v", testserver.PostgresUser, s.Addrs()[0], cmp.Or(c.TTL, 3*time.Second))
 	return demo.Run(ctx, c)
 }

@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	err = run(ctx, "postgres", demo.Config{Slack: 20 * time.Second, Out: &out})
+	err = run(ctx, "postgres", demo.Config{TTL: 8 * time.Second, Slack: 20 * time.Second, Out: &out})
 	t.Logf("%s", &out)
 	require.NoError(t, err)
 	left, err := os.ReadDir(dir)

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -71,6 +72,7 @@ func run(ctx context.Context, where string, c demo.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	ttl := cmp.Or(c.TTL, ttl)
 	c.URL = fmt.Sprintf("%s://%s/?ttl=%v", where, strings.Join(s.Addrs(), ","), ttl)
 	if where == "zookeeper" {
 		c.Crash = ttl + 2*tick // the server rounds the end of a session up to a tick, and looks for it once a tick

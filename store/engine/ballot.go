@@ -37,6 +37,7 @@ type ballot struct {
 	tried     bool     // it may have been acknowledged
 	revision  uint64   // of the last acknowledgement that is known
 	trouble   error    // of the last request to remove it; nil if there was none
+	unknown   bool     // a request to remove it had no answer
 	own, prev *mailbox // of the own entry, and of the nearest ahead; nil if there is none
 	overtaken func()   // ends the read that is under way
 }
@@ -264,14 +265,13 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 // withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
 func (b *ballot) withdrawn(call context.Context) error {
 	over, left := b.session.state()
-	doubt := b.claim.inDoubt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case closed(b.gone), over && left == nil:
 		return nil
 	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
-		if doubt { // a request before that one had no answer
+		if b.unknown { // a request before that one had no answer
 			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, b.trouble)
 		}
 		return b.trouble
@@ -322,6 +322,7 @@ func (b *ballot) remove(ctx context.Context) error {
 func (b *ballot) note(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.unknown = b.unknown || errors.Is(err, store.ErrUnknownOutcome)
 	if refused || !closed(b.stuck) { // a refusal stays: a Withdraw that finds one waits for no answer
 		b.trouble = err
 	}

@@ -24,9 +24,9 @@
 //	          └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ settled
 //
 // A claim is a nonce that might have an entry (claim.go). It is settled when the entry is gone for good. A cast keeps one
-// of [Slots] slots until the outcome of its request is known; an impatient caller leaves its slot to an orphan. While
-// more than three outcomes in an election are unknown, nothing more is cast there. So requests without an answer hold
-// back the next casts, and never grow in number. What was not sent leaves no orphan.
+// of [Slots] slots until the outcome of its request is known; an impatient caller leaves its slot to an orphan. So at
+// most that many casts without an outcome exist, and those that wait for a slot get one in order. A request that was not
+// sent leaves no orphan.
 //
 // # A ballot
 //

@@ -25,7 +25,7 @@ var mistakes = []mutants.Mutant{
 	{"a ballot that is being removed is not needed", "refused.go",
 		"!closed(b.gone) && !closed(b.stuck)", "!closed(b.back)", "TestRefusedRemovalWhileALeaderResigns"},
 	{"ballots that can't be removed pile up", "claim.go",
-		"if refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
+		"if q.refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
 	{"orphans that can't be removed take all slots", "refused.go",
 		"tooMany := s.stuck > mostRefused", "tooMany := false", "TestRefusedVoidCostsNoTerm"},
 	{"a renewed mark counts on", "silence.go", "!s.told || mark != s.mark", "!s.told", "TestProvenSilenceAddsUp"},

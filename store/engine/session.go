@@ -43,7 +43,6 @@ type session struct {
 	claims    map[string]*claim // by nonce
 	queues    map[string]*queue // by election: those in which it has cast
 	unclaimed list.List         // of *queue: those without a claim, first that whose last claim was settled first
-	changed   chan struct{}     // closed and replaced when fewer claims are in doubt
 	stuck     int               // how many slots are kept by orphans that can't be removed
 }
 
@@ -124,7 +123,7 @@ func (e *Engine) open(o *opening) *session {
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
 		engine: e, driver: d, id: d.ID(), lease: store.NewLease(), reconnected: make(chan struct{}, 1),
-		claims: map[string]*claim{}, queues: map[string]*queue{}, changed: make(chan struct{}),
+		claims: map[string]*claim{}, queues: map[string]*queue{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
 	s.connection.Store(proof.Connection)

@@ -169,6 +169,32 @@ func (b *ballot) lead() {
 	}
 }
 
+// RaiseTokens returns what an operator does if the service was set back, so that this ballot's token is lower than an
+// earlier one. It is empty if the store names nothing.
+func (b *ballot) RaiseTokens() string { return b.engine.settings.RaiseTokens }
+
+// Conditioner is a Session of a service with transactions. Condition returns the condition that the entry stands, in
+// the type of the service's client, for transactions of programs: the service carries such a transaction out only while
+// the entry stands. It sends nothing.
+type Conditioner interface {
+	Condition(e Entry) any
+}
+
+// Condition returns the condition that the ballot stands, and nil if the driver has none. It refuses with
+// store.ErrNotFirst if Wait has not returned nil: a ballot that waits stands too, while another candidate leads.
+func (b *ballot) Condition() (any, error) {
+	s, ok := b.session.driver.(Conditioner)
+	if !ok {
+		return nil, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.waited {
+		return nil, b.engine.life.Fail("fence", b.entry.Election, store.ErrNotFirst)
+	}
+	return s.Condition(b.entry), nil
+}
+
 // Acknowledge implements store.Ballot.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	leader, err := b.acknowledge(ctx, value)

@@ -77,7 +77,7 @@ func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, 
 		}
 		err = errAgain
 	}
-	c.leave(slot, doubt)
+	c.abandon(slot, doubt)
 	return nil, err
 }
 
@@ -133,9 +133,9 @@ func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	return b
 }
 
-// leave ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
+// abandon ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
 // the store was stopped, its session is over.
-func (c *claim) leave(slot *slot, doubt bool) {
+func (c *claim) abandon(slot *slot, doubt bool) {
 	e := c.session.engine
 	if doubt && e.life.Go(func() { c.void(); e.slots <- slot }) {
 		return

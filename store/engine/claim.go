@@ -22,13 +22,13 @@ type claim struct {
 	refused  bool    // the service refuses to remove the entry
 }
 
-// queue is what a session knows of an election in which it has cast a ballot.
-type queue struct {
+// record is what a session knows of an election in which it has cast a ballot.
+type record struct {
 	election  string
 	claims    int           // that are not settled
 	refusals  int           // how many of them can't be removed
 	refusal   error         // why, or nil: nothing is cast then
-	turn      *list.Element // in the session's rota
+	inRota    *list.Element // in the session's rota
 	unclaimed *list.Element // in the session's list, if claims is 0
 }
 
@@ -54,11 +54,11 @@ func (s *session) claim(election string, free *slot) (*claim, error) {
 	if s.over {
 		return nil, errAgain
 	}
-	q := s.queue(election)
-	if q.refusal != nil {
-		return nil, q.refusal
+	r := s.record(election)
+	if r.refusal != nil {
+		return nil, r.refusal
 	}
-	s.claimed(q)
+	s.claimed(r)
 	e.casts++
 	free.turn++
 	c := &claim{session: s, election: election}
@@ -74,7 +74,7 @@ func (c *claim) settle() {
 	defer s.engine.mu.Unlock()
 	c.passed()
 	delete(s.claims, c.nonce.Name)
-	s.settled(s.queues[c.election])
+	s.settled(s.records[c.election])
 }
 
 // remove removes the entry, since those behind it would never lead: again and again, until the entry or the session is

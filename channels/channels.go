@@ -63,10 +63,11 @@ func (c *Candidate) RunForElection() (elected <-chan bool, errs <-chan error) {
 			return leadership.Lead(ctx, term)
 		})
 		terms.close()
-		if err != nil { // nil after Stop
-			c.errs.replace(err)
+		if err == nil { // after Stop
+			c.errs.close()
+			return
 		}
-		c.errs.close()
+		c.errs.close(err)
 	}()
 	return terms.values, c.errs.values
 }
@@ -108,10 +109,11 @@ func (f *Follower) FollowElection() (leaders <-chan leadership.Leader, errs <-ch
 			states.replace(leader)
 		}
 		states.close()
-		if err := f.Err(); !errors.Is(err, leadership.ErrStopped) {
-			f.errs.replace(err)
+		if err := f.Err(); errors.Is(err, leadership.ErrStopped) {
+			f.errs.close()
+		} else {
+			f.errs.close(err)
 		}
-		f.errs.close()
 	}()
 	return states.values, f.errs.values
 }

@@ -23,7 +23,14 @@ func (l *latest[T]) add(value T) {
 func (l *latest[T]) replace(value T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.closed {
+	if !l.closed {
+		l.put(value)
+	}
+}
+
+// put is replace. The caller holds mu.
+func (l *latest[T]) put(value T) {
+	for {
 		select {
 		case <-l.values:
 		default:
@@ -33,10 +40,14 @@ func (l *latest[T]) replace(value T) {
 	}
 }
 
-// close closes the channel. What was not read can still be read.
-func (l *latest[T]) close() {
+// close closes the channel, with a last value in place of what was not read if there is one. Otherwise what was not read can
+// still be read.
+func (l *latest[T]) close(last ...T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, value := range last {
+		l.put(value)
+	}
 	l.closed = true
 	close(l.values)
 }
@@ -45,7 +56,6 @@ func (l *latest[T]) close() {
 func refused[T any](err error) (<-chan T, <-chan error) {
 	values, errs := newLatest[T](0), newLatest[error](1)
 	values.close()
-	errs.add(err)
-	errs.close()
+	errs.close(err)
 	return values.values, errs.values
 }

@@ -36,7 +36,7 @@ func CheckElection(name string) error {
 		return invalid("election", name, `"__" stands for "/" in the ZooKeeper layout`)
 	}
 	for _, r := range name {
-		if reason := refused(r); reason != "" {
+		if reason := unusable(r); reason != "" {
 			return invalid("election", name, "%U is %s", r, reason)
 		}
 	}
@@ -53,11 +53,11 @@ func CheckElection(name string) error {
 	return nil
 }
 
-// refused returns why a character can't stand in a name, or "" if it can. The ranges are those of ZooKeeper's
+// unusable returns why a character can't stand in a name, or "" if it can. The ranges are those of ZooKeeper's
 // PathUtils.validatePath, which sees a character outside the basic plane as two surrogates, and refuses those. Consul's
 // agent refuses paths with characters that are not printable by unicode.IsPrint, which differs between versions of
 // Unicode.
-func refused(r rune) string {
+func unusable(r rune) string {
 	switch {
 	case r <= 0x1f, r >= 0x7f && r <= 0x9f:
 		return "a control character"

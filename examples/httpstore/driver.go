@@ -155,6 +155,9 @@ func (d *driver) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, err
 }
 
+// Elections implements engine.Driver. The server can't list them.
+func (d *driver) Elections(context.Context) ([]string, error) { return nil, errors.ErrUnsupported }
+
 // RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	_, err := d.ask(ctx, "mark", server.Request{Election: d.name(election), Token: token})

@@ -101,7 +101,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
 }
 
-// Elections implements engine.Lister.
+// Elections implements engine.Driver.
 func (d *driver) Elections(ctx context.Context) ([]string, error) {
 	return read(ctx, d.faults, func() ([]string, error) { return d.service.names(), nil })
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Elections implements engine.Lister. The agent answers with one name for all ballots of an election. As in Ballots, an
+// Elections implements engine.Driver. The agent answers with one name for all ballots of an election. As in Ballots, an
 // empty answer is checked by the read of a key.
 func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 	root := d.layout.prefix + "/"

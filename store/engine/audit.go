@@ -30,35 +30,35 @@ import (
 // new election for each of its jobs needs no more and more memory.
 const mostElections = 1000
 
-// queue returns what is known of an election, which is audited from now on. The caller holds the engine's mu.
-func (s *session) queue(election string) *queue {
-	q := s.queues[election]
-	if q == nil {
-		q = &queue{election: election}
-		q.turn = s.rota.join(func() { s.look(election) })
-		q.unclaimed = s.unclaimed.PushBack(q)
-		s.queues[election] = q
+// record returns what is known of an election, which is audited from now on. The caller holds the engine's mu.
+func (s *session) record(election string) *record {
+	r := s.records[election]
+	if r == nil {
+		r = &record{election: election}
+		r.inRota = s.rota.join(func() { s.look(election) })
+		r.unclaimed = s.unclaimed.PushBack(r)
+		s.records[election] = r
 	}
-	return q
+	return r
 }
 
 // claimed notes a claim. The caller holds the engine's mu.
-func (s *session) claimed(q *queue) {
-	if q.claims++; q.claims == 1 {
-		s.unclaimed.Remove(q.unclaimed)
+func (s *session) claimed(r *record) {
+	if r.claims++; r.claims == 1 {
+		s.unclaimed.Remove(r.unclaimed)
 	}
 }
 
 // settled notes that a claim is settled. If too many elections are without a claim, it ends the audit of the one that has
 // been so for the longest. The caller holds the engine's mu.
-func (s *session) settled(q *queue) {
-	if q.claims--; q.claims == 0 {
-		q.unclaimed = s.unclaimed.PushBack(q)
+func (s *session) settled(r *record) {
+	if r.claims--; r.claims == 0 {
+		r.unclaimed = s.unclaimed.PushBack(r)
 	}
 	if s.unclaimed.Len() > mostElections {
-		oldest := s.unclaimed.Remove(s.unclaimed.Front()).(*queue)
-		s.rota.leave(oldest.turn)
-		delete(s.queues, oldest.election)
+		oldest := s.unclaimed.Remove(s.unclaimed.Front()).(*record)
+		s.rota.leave(oldest.inRota)
+		delete(s.records, oldest.election)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *session) audit() {
 func (s *session) elections() []string {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.queues))
+	return slices.Sorted(maps.Keys(s.records))
 }
 
 // lookAtAll looks at the heads of all elections, as many at once as there are places.

@@ -247,7 +247,9 @@ func TestForgottenElectionCostsNoTurn(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
 		over := func(election string) {
 			free := <-s.slots
-			b.session.claim(election, free).settle()
+			c, err := b.session.claim(election, free)
+			require.NoError(t, err)
+			c.settle()
 			s.slots <- free
 		}
 		for i := range mostElections {

@@ -37,6 +37,7 @@ type ballot struct {
 	tried     bool     // it may have been acknowledged
 	revision  uint64   // of the last acknowledgement that is known
 	trouble   error    // of the last request to remove it; nil if there was none
+	unknown   bool     // a request to remove it had no answer
 	own, prev *mailbox // of the own entry, and of the nearest ahead; nil if there is none
 	overtaken func()   // ends the read that is under way
 }
@@ -168,6 +169,32 @@ func (b *ballot) lead() {
 	}
 }
 
+// RaiseTokens returns what an operator does if the service was set back, so that this ballot's token is lower than an
+// earlier one. It is empty if the store names nothing.
+func (b *ballot) RaiseTokens() string { return b.engine.settings.RaiseTokens }
+
+// Conditioner is a Session of a service with transactions. Condition returns the condition that the entry stands, in
+// the type of the service's client, for transactions of programs: the service carries such a transaction out only while
+// the entry stands. It sends nothing.
+type Conditioner interface {
+	Condition(e Entry) any
+}
+
+// Condition returns the condition that the ballot stands, and nil if the driver has none. It refuses with
+// store.ErrNotFirst if Wait has not returned nil: a ballot that waits stands too, while another candidate leads.
+func (b *ballot) Condition() (any, error) {
+	s, ok := b.session.driver.(Conditioner)
+	if !ok {
+		return nil, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.waited {
+		return nil, b.engine.life.Fail("fence", b.entry.Election, store.ErrNotFirst)
+	}
+	return s.Condition(b.entry), nil
+}
+
 // Acknowledge implements store.Ballot.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	leader, err := b.acknowledge(ctx, value)
@@ -264,14 +291,13 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 // withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
 func (b *ballot) withdrawn(call context.Context) error {
 	over, left := b.session.state()
-	doubt := b.claim.inDoubt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case closed(b.gone), over && left == nil:
 		return nil
 	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
-		if doubt { // a request before that one had no answer
+		if b.unknown { // a request before that one had no answer
 			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, b.trouble)
 		}
 		return b.trouble
@@ -322,6 +348,7 @@ func (b *ballot) remove(ctx context.Context) error {
 func (b *ballot) note(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.unknown = b.unknown || errors.Is(err, store.ErrUnknownOutcome)
 	if refused || !closed(b.stuck) { // a refusal stays: a Withdraw that finds one waits for no answer
 		b.trouble = err
 	}

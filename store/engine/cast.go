@@ -77,7 +77,7 @@ func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, 
 		}
 		err = errAgain
 	}
-	c.leave(slot, doubt)
+	c.abandon(slot, doubt)
 	return nil, err
 }
 
@@ -112,7 +112,6 @@ func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt boo
 		case !adapter.Uncertain(err):
 			return Entry{}, doubt, err
 		}
-		c.doubts(doubt)
 		last = err
 	}
 }
@@ -120,7 +119,6 @@ func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt boo
 // stand makes a ballot of the entry, or returns nil if the session is over, which takes the entry along.
 func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	b := newBallot(c, entry, doubt)
-	c.doubts(false)
 	e := c.session.engine
 	e.mu.Lock()
 	over := c.session.over
@@ -135,15 +133,12 @@ func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	return b
 }
 
-// leave ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
+// abandon ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
 // the store was stopped, its session is over.
-func (c *claim) leave(slot *slot, doubt bool) {
+func (c *claim) abandon(slot *slot, doubt bool) {
 	e := c.session.engine
-	if doubt {
-		c.doubts(true)
-		if e.life.Go(func() { c.void(); e.slots <- slot }) {
-			return
-		}
+	if doubt && e.life.Go(func() { c.void(); e.slots <- slot }) {
+		return
 	}
 	c.settle()
 	e.slots <- slot

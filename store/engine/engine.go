@@ -4,7 +4,7 @@
 //	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, RemovedReason: "its key was deleted"})
 //
 // Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore;
-// what is in optional.go and peers.go only if they need it. Package drivertest has a case for each thing that the
+// [Handover], [ProcessBound], [Conditioner] and [Peers] only if they need them. Package drivertest has a case for each thing that the
 // engine relies on. Readers of the engine read this page, then session.go, claim.go, cast.go, line.go, ballot.go,
 // audit.go, observe.go and gate.go.
 //
@@ -24,9 +24,9 @@
 //	          └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ settled
 //
 // A claim is a nonce that might have an entry (claim.go). It is settled when the entry is gone for good. A cast keeps one
-// of [Slots] slots until the outcome of its request is known; an impatient caller leaves its slot to an orphan. While
-// more than three outcomes in an election are unknown, nothing more is cast there. So requests without an answer hold
-// back the next casts, and never grow in number. What was not sent leaves no orphan.
+// of [Slots] slots until the outcome of its request is known; an impatient caller leaves its slot to an orphan. So at
+// most that many casts without an outcome exist, and those that wait for a slot get one in order. A request that was not
+// sent leaves no orphan.
 //
 // # A ballot
 //
@@ -35,7 +35,7 @@
 //	   │                                            │
 //	   └────deleted, withdrawn, session over────────┴──▶ lost ──▶ gone
 //
-// A ballot never goes back. Its goroutine is read from top to bottom (line.go): queue, guard, finish. Two watches, of the
+// A ballot never goes back. Its goroutine is read from top to bottom (line.go): waitInLine, guard, finish. Two watches, of the
 // own entry and of the nearest ahead, put what they tell into mailboxes, and ring the bell that the goroutine rests on.
 // What is known counts while it is read anew. The set of entries ahead only shrinks. So when the nearest has gone, and it
 // was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end before they tell of
@@ -93,7 +93,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
@@ -108,7 +107,7 @@ type Settings struct {
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits a second for it
 
-	Lifeline lifeline.Line // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
+	Lifeline Lifeline // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
 
 	VirtualTime bool // the store is used within a bubble of testing/synctest, where no machine is suspended
 
@@ -129,7 +128,7 @@ type Engine struct {
 	rota       rota
 	confirming chan struct{}  // has one while a confirmation is under way
 	slots      chan *slot     // those that are free, in the order in which they are taken
-	keeper     sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
+	keeper     sync.WaitGroup // the goroutine that runs keepSessions, and those that end sessions after it
 	calls      sync.WaitGroup // calls of users; one is added under mu while closed is false
 	unwatch    func()         // ends the watch for suspensions
 	closing    sync.Once
@@ -225,71 +224,6 @@ func (e *Engine) call(ctx context.Context) (call context.Context, done func(), e
 		return nil, nil, err
 	}
 	return call, func() { end(); e.calls.Done() }, nil
-}
-
-// repeat carries out a call of a user whose request may be sent more than once: until it is answered, its error is
-// final, or ctx has ended.
-func (e *Engine) repeat(ctx context.Context, request func(context.Context) error) error {
-	ctx, done, err := e.call(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var last error // of the attempt before
-	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
-		err := request(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return adapter.Ended(ctx, err, last)
-		case !retriable(err):
-			return err
-		}
-		last = err
-	}
-}
-
-// Ballots implements store.Store.
-func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
-	if err := store.CheckElection(election); err != nil {
-		return nil, err
-	}
-	err = e.repeat(ctx, func(ctx context.Context) error {
-		return e.gate.send(ctx, plain, func() (err error) {
-			list, err = e.driver.Ballots(ctx, election)
-			return err
-		})
-	})
-	if err != nil {
-		return nil, e.life.Fail("list the ballots", election, err)
-	}
-	e.worked.Store(true)
-	return list, nil
-}
-
-// RequestResignation implements store.Store.
-func (e *Engine) RequestResignation(ctx context.Context, election string, token uint64) error {
-	if err := store.CheckElection(election); err != nil {
-		return err
-	}
-	err := e.repeat(ctx, func(ctx context.Context) error {
-		return e.gate.send(ctx, plain, func() error { return e.driver.RequestResignation(ctx, election, token) })
-	})
-	return e.life.Fail("request the resignation", election, err)
-}
-
-// Clear implements store.Store.
-func (e *Engine) Clear(ctx context.Context, election string) error {
-	if election != "" {
-		if err := store.CheckElection(election); err != nil {
-			return err
-		}
-	}
-	err := e.repeat(ctx, func(ctx context.Context) error {
-		return e.gate.send(ctx, plain, func() error { return e.driver.Clear(ctx, election) })
-	})
-	return e.life.Fail("clear", election, err)
 }
 
 // maintain confirms what the watches have told, and gives one ballot or observation its turn, at the store's pace. A

@@ -55,7 +55,7 @@ func (g *gate) send(ctx context.Context, k kind, request func() error) error {
 	}
 	sent := time.Now()
 	err := request()
-	g.leave(k)
+	g.done(k)
 	switch {
 	case isAnswer(err):
 		g.answer()
@@ -74,7 +74,7 @@ func (g *gate) enter(ctx context.Context, k kind) error {
 		return nil
 	}
 	p := &pass{k, make(chan struct{})}
-	g.queue(p)
+	g.insert(p)
 	g.grant()
 	g.mu.Unlock()
 	select {
@@ -92,8 +92,8 @@ func (g *gate) enter(ctx context.Context, k kind) error {
 	return g.why()
 }
 
-// queue makes a request wait. The caller holds mu, as for all below.
-func (g *gate) queue(p *pass) {
+// insert makes a request wait. The caller holds mu, as for all below.
+func (g *gate) insert(p *pass) {
 	at := len(g.waiting)
 	if p.kind == leads {
 		if i := slices.IndexFunc(g.waiting, func(other *pass) bool { return other.kind == reads }); i >= 0 {
@@ -119,8 +119,8 @@ func (g *gate) give(k kind) {
 	}
 }
 
-// leave is give for a caller that does not hold mu.
-func (g *gate) leave(k kind) {
+// done is give for a caller that does not hold mu.
+func (g *gate) done(k kind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.give(k)
@@ -129,7 +129,7 @@ func (g *gate) leave(k kind) {
 // grant lets through what may be sent now.
 func (g *gate) grant() {
 	if g.isOut() {
-		g.turn()
+		g.grantOne()
 		return
 	}
 	g.waiting = slices.DeleteFunc(g.waiting, func(p *pass) bool {
@@ -142,8 +142,8 @@ func (g *gate) grant() {
 	})
 }
 
-// turn lets one request through if its turn has come, and sets the timer for the next turn.
-func (g *gate) turn() {
+// grantOne lets one request through if its turn has come, and sets the timer for the next turn.
+func (g *gate) grantOne() {
 	now := time.Now()
 	if i := g.choose(); i >= 0 && !now.Before(g.next) {
 		p := g.waiting[i]

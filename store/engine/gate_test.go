@@ -29,7 +29,7 @@ func TestOrderOfReads(t *testing.T) {
 		ask(reads, "second read")
 		ask(leads, "second lead")
 		for range 4 {
-			g.leave(reads)
+			g.done(reads)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"lead", "second lead", "read", "second read"}, order)
@@ -50,7 +50,7 @@ func TestTurnWithoutAPlace(t *testing.T) {
 		require.True(t, other.returned())
 		time.Sleep(time.Second)
 		require.False(t, read.returned())
-		g.leave(reads)
+		g.done(reads)
 		require.True(t, read.returned())
 		require.Equal(t, places, g.taken)
 		g.close()
@@ -185,7 +185,7 @@ func TestPlaceOfARequestThatHasGone(t *testing.T) {
 			g.mu.Unlock()
 			synctest.Wait()
 			if err == nil {
-				g.leave(reads)
+				g.done(reads)
 			} else {
 				require.ErrorIs(t, err, store.ErrUnavailable)
 			}

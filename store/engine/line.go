@@ -48,7 +48,7 @@ type step int
 
 const (
 	rest      step = iota // until the bell rings
-	leave                 // the queue: it is first, or lost
+	done                  // with the queue: the ballot is first, or lost
 	askAhead              // the nearest has gone, and there may be others ahead
 	watchPrev             // the nearest ahead
 	watchOwn              // the own entry
@@ -58,18 +58,18 @@ const (
 // run is the ballot's goroutine: from Enter until the entry is gone, or the session.
 func (b *ballot) run() {
 	turn := b.engine.rota.join(b.readAnew)
-	b.queue()
+	b.waitInLine()
 	b.guard()
 	b.engine.rota.leave(turn)
 	b.finish()
 }
 
-// queue waits until the ballot is first, or lost.
-func (b *ballot) queue() {
+// waitInLine waits until the ballot is first, or lost.
+func (b *ballot) waitInLine() {
 	for {
 		step, ctx := b.next()
 		switch step {
-		case leave:
+		case done:
 			b.drop(&b.prev)
 			return
 		case rest:
@@ -97,7 +97,7 @@ func (b *ballot) next() (s step, ctx context.Context) {
 	ctx, b.overtaken = b.ctx, func() {}
 	switch {
 	case closed(b.first) || b.Err() != nil:
-		return leave, nil
+		return done, nil
 	case prev != nil && prev.gone && b.more():
 		return askAhead, ctx
 	case b.entry.Place.Nearest == "" || prev != nil && prev.gone:

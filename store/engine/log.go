@@ -24,8 +24,8 @@ func (p *program) log(level slog.Level, text string, args ...any) {
 	p.logger.Log(context.Background(), level, text, args...)
 }
 
-// call calls f soon. It does not block. If f does not return, that is logged.
-func (p *program) call(store, what string, f func()) {
+// notify calls f soon. It does not block. If f does not return, that is logged.
+func (p *program) notify(store, what string, f func()) {
 	p.calls.Add(what, func() {
 		if err := teller.Call(func() error { f(); return nil }); err != nil {
 			p.log(slog.LevelError, what+" of the store's options has failed", "store", store, "error", err)

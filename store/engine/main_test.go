@@ -434,6 +434,8 @@ func (s *scripted) RequestResignation(ctx context.Context, election string, toke
 	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
 }
 
+func (s *scripted) Elections(context.Context) ([]string, error) { return nil, errors.ErrUnsupported }
+
 func (s *scripted) Clear(ctx context.Context, election string) error {
 	return s.ask(ctx, &request{op: "Clear", election: election}).err
 }

@@ -25,7 +25,7 @@ var mistakes = []mutants.Mutant{
 	{"a ballot that is being removed is not needed", "refused.go",
 		"!closed(b.gone) && !closed(b.stuck)", "!closed(b.back)", "TestRefusedRemovalWhileALeaderResigns"},
 	{"ballots that can't be removed pile up", "claim.go",
-		"if refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
+		"if r.refusal != nil {", "if false {", "TestRefusedRemovalCostsNoTerm"},
 	{"orphans that can't be removed take all slots", "refused.go",
 		"tooMany := s.stuck > mostRefused", "tooMany := false", "TestRefusedVoidCostsNoTerm"},
 	{"a renewed mark counts on", "silence.go", "!s.told || mark != s.mark", "!s.told", "TestProvenSilenceAddsUp"},
@@ -33,7 +33,7 @@ var mistakes = []mutants.Mutant{
 	{"more is proved than was seen", "silence.go", "left = s.Left(now)", "left = s.Left(now) / 2", "TestProvenSilenceAddsUp"},
 	{"nothing is proved", "peers.go", "d.prove(p)", "_ = 0", "TestProofs"},
 	{"a proof without an answer holds up the end", "peers.go", "context.WithTimeout(d.ctx, left)", "context.WithTimeout(d.ctx, 2*p.TTL)", "TestProofs"},
-	{"a lifeline gives no file for the session", "optional.go",
+	{"a lifeline gives no file for the session", "lifeline.go",
 		"return line.File()", "return nil, nil", "TestLifelineGivesTheSessionFile"},
 }
 

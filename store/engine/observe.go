@@ -41,11 +41,11 @@ type observation struct {
 	wanted   uint64    // the newest that is wanted, by callers or by refresh
 	present  time.Time // what is known has to be right as of then, for a caller that needs the present leader
 	trouble  error     // of the last read, if it has no answer
-	refused  *refusal  // the last that failed for good; nil if none did
+	failure  *failure  // the last that failed for good; nil if none did
 }
 
-// refusal is a read that failed for good.
-type refusal struct{ err error }
+// failure is a read that failed for good.
+type failure struct{ err error }
 
 // feed is one watch of the leader. It is guarded by the observation's mu.
 type feed struct {
@@ -109,7 +109,7 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 	closed := o.engine.life.Calls
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	refused := o.refused
+	failure := o.failure
 	need, called := uint64(1), time.Time{} // the read that has to be answered, and as of when
 	switch {
 	case prev == nil:
@@ -122,8 +122,8 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 		switch {
 		case closed.Err() != nil:
 			return store.Known{}, adapter.Ended(closed, nil, o.trouble)
-		case o.refused != refused:
-			return store.Known{}, o.refused.err
+		case o.failure != failure:
+			return store.Known{}, o.failure.err
 		case o.answered < need, o.known.AsOf.Before(called):
 		case prev != nil && o.known.AsOf.Before(prev.AsOf):
 		case prev != nil && o.known.Leader == prev.Leader && !o.known.AsOf.After(prev.AsOf):
@@ -267,7 +267,7 @@ func (o *observation) failed(err error) (again bool) {
 		o.trouble = err
 		return true
 	}
-	o.refused = &refusal{err}
+	o.failure = &failure{err}
 	o.wanted, o.present = o.answered, time.Time{} // those who wait are told; the next caller reads again
 	o.notify()
 	return false

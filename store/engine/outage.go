@@ -2,12 +2,15 @@ package engine
 
 import (
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and nothing
 // has been answered since the request was sent. Until a request is answered, the gate lets one through in each turn:
-// see turn. The first answer ends the outage. So a store sends few requests to a service that does not answer, however
+// see grantOne. The first answer ends the outage. So a store sends few requests to a service that does not answer, however
 // many elections it has, and finds out soon that the service answers again.
 //
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
@@ -50,6 +53,15 @@ func (o *outage) begin(sent time.Time, err error) bool {
 	}
 	o.began = sent
 	return true
+}
+
+// cause says why a request has no answer, in the driver's words.
+func cause(err error) string {
+	text := err.Error()
+	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
+		text = strings.TrimPrefix(text, kind.Error()+": ")
+	}
+	return text
 }
 
 // end notes an answer, and reports whether it ends an outage.

@@ -24,13 +24,13 @@ const mostRefused = Slots / 2
 func (c *claim) refuse(what string, err error, again *teller.Reminder) {
 	s, e := c.session, c.session.engine
 	e.mu.Lock()
-	q := s.queues[c.election]
+	r := s.records[c.election]
 	if !c.refused {
 		c.refused = true
-		q.refusals++
+		r.refusals++
 		s.stuck += c.slots()
 	}
-	q.refusal = fmt.Errorf("ballot %s of this process can't be removed: %w", what, err)
+	r.refusal = fmt.Errorf("ballot %s of this process can't be removed: %w", what, err)
 	tooMany := s.stuck > mostRefused
 	e.mu.Unlock()
 	if tooMany || !s.leads() {
@@ -53,10 +53,10 @@ func (c *claim) passed() {
 	}
 	c.refused = false
 	s := c.session
-	q := s.queues[c.election]
+	r := s.records[c.election]
 	s.stuck -= c.slots()
-	if q.refusals--; q.refusals == 0 {
-		q.refusal = nil
+	if r.refusals--; r.refusals == 0 {
+		r.refusal = nil
 	}
 	s.engine.program.log(slog.LevelInfo, "the ballot that could not be removed is gone",
 		"store", s.engine.settings.Name, "election", c.election)

@@ -38,13 +38,12 @@ type session struct {
 	reconnected chan struct{} // has room for one: a proof came on another connection
 	rota        rota          // of the elections in which it has cast
 
-	over      bool              // guarded by the engine's mu, as are all below: finish has begun
-	left      error             // why it was given up, if over: the service may keep it. nil: it has ended there
-	claims    map[string]*claim // by nonce
-	queues    map[string]*queue // by election: those in which it has cast
-	unclaimed list.List         // of *queue: those without a claim, first that whose last claim was settled first
-	changed   chan struct{}     // closed and replaced when fewer claims are in doubt
-	stuck     int               // how many slots are kept by orphans that can't be removed
+	over      bool               // guarded by the engine's mu, as are all below: finish has begun
+	left      error              // why it was given up, if over: the service may keep it. nil: it has ended there
+	claims    map[string]*claim  // by nonce
+	records   map[string]*record // by election: those in which it has cast
+	unclaimed list.List          // of *record: those without a claim, first that whose last claim was settled first
+	stuck     int                // how many slots are kept by orphans that can't be removed
 }
 
 // openSession returns the session, and waits for one if there is none.
@@ -62,7 +61,7 @@ func (e *Engine) openSession(ctx context.Context) (*session, error) {
 	}
 	if !e.keeping {
 		e.keeping = true
-		e.keeper.Go(e.keep)
+		e.keeper.Go(e.keepSessions)
 	}
 	o := e.opening
 	e.mu.Unlock()
@@ -76,8 +75,8 @@ func (e *Engine) openSession(ctx context.Context) (*session, error) {
 	}
 }
 
-// keep is the keeper: it opens a session, keeps it and ends it, and then the next, for as long as one is wanted.
-func (e *Engine) keep() {
+// keepSessions is the keeper: it opens a session, keeps it and ends it, and then the next, for as long as one is wanted.
+func (e *Engine) keepSessions() {
 	for {
 		e.mu.Lock()
 		o := e.opening
@@ -124,7 +123,7 @@ func (e *Engine) open(o *opening) *session {
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
 		engine: e, driver: d, id: d.ID(), lease: store.NewLease(), reconnected: make(chan struct{}, 1),
-		claims: map[string]*claim{}, queues: map[string]*queue{}, changed: make(chan struct{}),
+		claims: map[string]*claim{}, records: map[string]*record{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
 	s.connection.Store(proof.Connection)
@@ -167,7 +166,7 @@ func (s *session) renewed(p Proof) {
 	s.engine.gate.answer()
 	s.connected(p.Connection)
 	if tell, latency := s.engine.settings.Renewed, p.Sent.Since(time.Now()); tell != nil && !p.Sent.Time().IsZero() { // no renewal was sent
-		s.engine.program.call(s.engine.settings.Name, "the function Renewed", func() { tell(latency) })
+		s.engine.program.notify(s.engine.settings.Name, "the function Renewed", func() { tell(latency) })
 	}
 }
 

@@ -164,7 +164,8 @@ func TestFinishAgainWaits(t *testing.T) {
 	e := New(&scripted{}, Settings{TTL: ttl, Pace: pace, VirtualTime: true})
 	defer func() { require.NoError(t, e.Close()) }()
 	s := e.newSession(&scriptedSession{}, Proof{Sent: store.Now(), Valid: ttl})
-	c := s.claim("x", &slot{})
+	c, err := s.claim("x", &slot{})
+	require.NoError(t, err)
 	b := newBallot(c, Entry{}, false)
 	c.ballot = b
 	telling, tell, again := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -10,7 +10,7 @@ import (
 // page is how many keys one request of a list reads.
 const page = 1000
 
-// Elections implements engine.Lister. It reads keys without values, page by page. The rest of a long queue is left out:
+// Elections implements engine.Driver. It reads keys without values, page by page. The rest of a long queue is left out:
 // the next page begins behind the queue.
 func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 	root := d.config.Prefix + "/"

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Elections implements engine.Lister. It lists each directory below e. A directory with ballots in it is an election;
+// Elections implements engine.Driver. It lists each directory below e. A directory with ballots in it is an election;
 // it stays when the ballots have gone.
 func (d *driver) Elections(ctx context.Context) ([]string, error) {
 	return ask(ctx, d, func() ([]string, error) { return d.electionsBelow("") })

@@ -200,7 +200,7 @@ func (d *driver) standing(ctx context.Context, election string) ([]standingRow, 
 	return rows, err
 }
 
-// Elections implements engine.Lister.
+// Elections implements engine.Driver.
 func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 	type row struct{ Name string }
 	prefix := d.name("")

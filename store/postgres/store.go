@@ -51,6 +51,5 @@ func Open(config Config) (*Store, error) {
 
 var (
 	_ engine.Driver  = (*driver)(nil)
-	_ engine.Lister  = (*driver)(nil)
 	_ engine.Session = (*session)(nil)
 )

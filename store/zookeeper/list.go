@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Elections implements engine.Lister. It is one list of the root's children. An election's node stays when its ballots
+// Elections implements engine.Driver. It is one list of the root's children. An election's node stays when its ballots
 // have gone.
 func (d *driver) Elections(ctx context.Context) ([]string, error) {
 	l, err := d.up(ctx)

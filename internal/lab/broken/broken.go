@@ -179,7 +179,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 
 // Elections implements store.Store.
 func (s *Store) Elections(ctx context.Context) ([]string, error) {
-	names, err := s.driver.(engine.Lister).Elections(ctx)
+	names, err := s.driver.Elections(ctx)
 	slices.Sort(names)
 	return s.listed(names), err
 }

@@ -308,13 +308,6 @@ func pending[T any](ch <-chan T) bool {
 	return len(ch) == 0
 }
 
-// requireClosed checks that a channel is closed, and holds nothing more.
-func requireClosed[T any](w *world, ch <-chan T, why ...any) {
-	w.Helper()
-	_, open := <-ch
-	require.False(w, open, why...)
-}
-
 // diary keeps what happened, in order.
 type diary struct {
 	mu      sync.Mutex

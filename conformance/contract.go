@@ -174,8 +174,6 @@ var contract = []Case{
 	},
 }
 
-func nothing(context.Context, leadership.Leader) {}
-
 // ends lets a call hang, ends its context and waits for it.
 func (e *env) ends(what string, call func(ctx context.Context) error) {
 	e.TB.Helper()

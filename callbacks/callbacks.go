@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/teller"
@@ -21,7 +22,7 @@ import (
 
 // Candidate has the callbacks of a candidate. Each may be nil. They are called one after another.
 type Candidate struct {
-	// Won is called when the candidate has won, before it acknowledges. ctx ends with the term. An error ends the term: the
+	// Won is called when the candidate has won. Run acknowledges when Won has returned; Won does not. ctx ends with the term. An error ends the term: the
 	// takeover has failed, and the candidate stands again, at the back of the queue.
 	Won func(ctx context.Context, term *leadership.Term) error
 	// TakeoverFailed is called when a term is over that followers never heard of, to undo what was begun. If they might have
@@ -41,13 +42,13 @@ func Run(ctx context.Context, c *leadership.Candidate, calls Candidate) error {
 
 // lead leads for one term.
 func (calls Candidate) lead(ctx context.Context, term *leadership.Term) error {
-	failed := calls.takeOver(ctx, term)
+	known, failed := calls.takeOver(ctx, term)
 	if failed == nil {
 		<-ctx.Done()
 	}
 	term.End(failed) // unless it is over
 	cause := context.Cause(ctx)
-	if calls.TakeoverFailed != nil && !term.Acknowledged() && !errors.Is(failed, store.ErrUnknownOutcome) {
+	if calls.TakeoverFailed != nil && !known && !term.Acknowledged() {
 		failed = errors.Join(failed, call("TakeoverFailed", func() error { calls.TakeoverFailed(cause); return nil }))
 	}
 	if calls.Ended != nil {
@@ -56,21 +57,23 @@ func (calls Candidate) lead(ctx context.Context, term *leadership.Term) error {
 	return failed
 }
 
-// takeOver returns nil once the term has been acknowledged.
-func (calls Candidate) takeOver(ctx context.Context, term *leadership.Term) error {
+// takeOver returns nil once the term has been acknowledged. After an error, known reports whether followers might know of the
+// term all the same.
+func (calls Candidate) takeOver(ctx context.Context, term *leadership.Term) (known bool, err error) {
 	if calls.Won != nil {
 		if err := call("Won", func() error { return calls.Won(ctx, term) }); err != nil {
-			return err
+			return false, err // whatever it matches: nothing was sent
 		}
 	}
-	return term.Acknowledge(ctx)
+	err = term.Acknowledge(ctx)
+	return errors.Is(err, store.ErrUnknownOutcome), err
 }
 
 // Follower has the callbacks of a follower. Each may be nil. They are called one after another. A leader that came and went
 // while a callback was running is left out.
 type Follower struct {
-	// NewLeader is called for each leader that has acknowledged, the present one included. ctx is that of Follow, and ends
-	// with it alone.
+	// NewLeader is called for each leader that has acknowledged, the present one included. ctx ends with that of Follow, and
+	// with the follower.
 	NewLeader func(ctx context.Context, leader leadership.Leader)
 	// LeaderGone is called when there is no leader any more, and at the start if there is none. Between two leaders it is
 	// called once, even if the second took over at once.
@@ -80,16 +83,25 @@ type Follower struct {
 // Follow calls the callbacks until ctx or the follower ends. It returns the cause of ctx, the follower's Err, or the error of
 // a callback that has panicked.
 func Follow(ctx context.Context, f *leadership.Follower, calls Follower) error {
+	bound, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		for range f.Changes(bound) { // until the follower ends, even while a callback runs
+		}
+		cancel(f.Err())
+	})
 	known := false
 	for leader := range f.Changes(ctx) {
 		if calls.LeaderGone != nil && (known || leader.Revision == 0) {
-			if err := call("LeaderGone", func() error { calls.LeaderGone(ctx); return nil }); err != nil {
+			if err := call("LeaderGone", func() error { calls.LeaderGone(bound); return nil }); err != nil {
 				return err
 			}
 		}
 		known = leader.Revision != 0
 		if calls.NewLeader != nil && known {
-			if err := call("NewLeader", func() error { calls.NewLeader(ctx, leader); return nil }); err != nil {
+			if err := call("NewLeader", func() error { calls.NewLeader(bound, leader); return nil }); err != nil {
 				return err
 			}
 		}

@@ -44,6 +44,7 @@ type world struct {
 	diary []string // guarded by mu
 }
 
+// virtual runs a test in virtual time: a sleep takes no time, and lets everything happen that is due until then.
 func virtual(t *testing.T, name string, test func(w *world)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -141,6 +142,7 @@ func TestTakeoverFails(t *testing.T) {
 		want error
 	}{
 		"error":   {func(*leadership.Candidate, *leadership.Term) error { return errTakeover }, errTakeover},
+		"unknown": {func(*leadership.Candidate, *leadership.Term) error { return store.ErrUnknownOutcome }, store.ErrUnknownOutcome}, // of its own work
 		"panic":   {func(*leadership.Candidate, *leadership.Term) error { panic("boom") }, leadership.ErrFailed},
 		"exit":    {func(*leadership.Candidate, *leadership.Term) error { runtime.Goexit(); return nil }, leadership.ErrFailed},
 		"resigns": {func(c *leadership.Candidate, _ *leadership.Term) error { c.Resign(); return nil }, leadership.ErrResigned},
@@ -243,6 +245,25 @@ func (s *scripted) Observe(ctx context.Context, _ string, _ *store.Known) (store
 	case <-ctx.Done():
 		return store.Known{}, context.Cause(ctx)
 	}
+}
+
+// The context of a callback ends with the follower, with what has ended it.
+func TestFollowersContext(t *testing.T) {
+	virtual(t, "", func(w *world) {
+		f, err := leadership.NewFollower(w.open(), election, nil)
+		require.NoError(w, err)
+		result := make(chan error, 1)
+		go func() {
+			result <- callbacks.Follow(background, f, callbacks.Follower{LeaderGone: func(ctx context.Context) {
+				<-ctx.Done()
+				w.note("%v", context.Cause(ctx))
+			}})
+		}()
+		synctest.Wait()
+		f.Stop()
+		require.ErrorIs(w, <-result, leadership.ErrStopped)
+		require.Equal(w, []string{"stopped"}, w.noted())
+	})
 }
 
 // Each leader and each end is told, in order; between two leaders LeaderGone is called once, even if the second took over at

@@ -95,7 +95,7 @@ func NewFollower(st store.Store, election string, opts *leadership.FollowerOptio
 }
 
 // FollowElection follows in the background, until Stop. The first channel carries the leader, the zero Leader if there is
-// none: the present state as soon as it is known, then each that differs from the one before. The second carries errors.
+// none: the present state as soon as it is known, then each that differs from the one read last. The second carries errors.
 //
 // After Stop, or a permanent error, which is the last on the second channel, both channels are closed. Call FollowElection
 // once: if it was called before, both channels are closed at once, the second with an error.
@@ -105,8 +105,15 @@ func (f *Follower) FollowElection() (leaders <-chan leadership.Leader, errs <-ch
 	}
 	states := newLatest[leadership.Leader](1)
 	go func() { // its owner reads the channels until they are closed
+		var read, sent *leadership.Leader // what the reader has read last, and what it may read
 		for leader := range f.Changes(context.Background()) {
-			states.replace(leader)
+			if !states.takeBack() {
+				read = sent
+			}
+			if sent = read; read == nil || *read != leader {
+				sent = &leader
+				states.add(leader)
+			}
 		}
 		states.close()
 		if err := f.Err(); errors.Is(err, leadership.ErrStopped) {

@@ -34,6 +34,7 @@ type world struct {
 	service *memory.Service
 }
 
+// virtual runs a test in virtual time: a sleep takes no time, and lets everything happen that is due until then.
 func virtual(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(&world{t, memory.NewService()}) })
@@ -259,6 +260,8 @@ func TestFollowElection(t *testing.T) {
 		require.Equal(w, "b", (<-leaders).Value)
 		w.resign(b)
 		require.Zero(w, <-leaders)
+		w.resign(w.lead("unread"))
+		require.Empty(w, leaders, "the reader knows that there is no leader")
 		f.Stop()
 		closed(w, leaders)
 		closed(w, errs)

@@ -19,6 +19,18 @@ func (l *latest[T]) add(value T) {
 	l.values <- value
 }
 
+// takeBack takes a value back that was not read, and reports whether there was one.
+func (l *latest[T]) takeBack() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.values:
+		return true
+	default:
+		return false
+	}
+}
+
 // replace sends a value in place of all that was not read, unless the channel is closed.
 func (l *latest[T]) replace(value T) {
 	l.mu.Lock()

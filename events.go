@@ -12,7 +12,8 @@ import (
 //
 // Each candidate and each follower has one goroutine that writes to its log and calls its Events function, so neither holds
 // up a term, a ballot, an election or a follower. Events are told in the order in which they happen, each to the log first.
-// A term might be over when its beginning is told.
+// A term might be over when its beginning is told. After its end, only Acknowledged, if that was on its way, and
+// BallotGivenBack are told of it.
 //
 // While the function or a log handler hangs, up to 100 events wait; after that, each new one replaces the oldest of its kind.
 // Run waits for it a second at its end, Done until it returns. A panic, or runtime.Goexit, ends that call only, and is logged.

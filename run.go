@@ -207,8 +207,8 @@ func stillStands(ctx context.Context, ballot store.Ballot) error {
 }
 
 // givesWay reports whether the candidate gives its ballot back instead of leading with it, since one that it prefers waits,
-// and no operator wants this one to lead.
-// The others wait meanwhile, so a store that does not answer soon is not waited for.
+// and no operator wants this one to lead. The others wait meanwhile, so it does not wait for a store that does not answer
+// soon.
 func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) bool {
 	if len(c.giveWayTo) == 0 || c.gaveWay {
 		return false

@@ -15,7 +15,7 @@ func TestRequestsPerChange(t *testing.T) {
 		*service
 		change, entry float64
 	}{
-		{zooKeeper, 3, 5}, // 4; if the list of ballots overtakes the creation it is read again: 5
+		{zooKeeper, 3, 4},
 		{etcdService, 5, 5},
 		{consulService, 4, 4}, // 2 and 1, and 5 blocking queries
 	} {

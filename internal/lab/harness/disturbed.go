@@ -34,6 +34,11 @@ var onClusters = []string{
 	"followers-see-every-leader", "leader-never-goes-back", "changes-at-any-moment", "as-of-under-constant-change",
 }
 
+// togetherOnClusters is how many of them run at a time. With all of them, more stores stand when a leader dies than a busy
+// machine can renew within the TTL: an agent of Consul that brings the services of some to a new leader takes no
+// heartbeat of the others meanwhile.
+const togetherOnClusters = 5
+
 // Cluster is a service of several members.
 type Cluster interface {
 	Leader() (int, error)
@@ -127,7 +132,7 @@ func (d disturbed) again(t *testing.T, cases group, end func(i int) (*testserver
 			}
 		}
 	}()
-	cases.run(t, d.h, len(cases))
+	cases.run(t, d.h, togetherOnClusters)
 	close(over)
 	require.NoError(t, <-failed)
 }

@@ -22,9 +22,8 @@ import (
 //   - otherwise at one for each pace, in turn (rota.go). So an entry that has got to the head is found within N paces, and
 //     two more round trips. Of those without a claim it remembers the last [mostElections].
 //
-// Each look costs one request. A lag of the service, an answer that is late, and a denial that passes explain a lot: what
-// was not explained is read again, and costs the session only if two reads show the same entry that were both sent after
-// its claim was settled.
+// Each look costs one request. A service that lags, a late answer, or a denial that passes can show an entry that is
+// explained a moment later. So an entry costs the session only if two reads show it, both sent after its claim was settled.
 
 // mostElections is how many elections a session remembers in which it has no claim any more. So a program that casts in a
 // new election for each of its jobs needs no more and more memory.
@@ -42,15 +41,15 @@ func (s *session) record(election string) *record {
 	return r
 }
 
-// claimed notes a claim. The caller holds the engine's mu.
+// claimed counts a claim. The caller holds the engine's mu.
 func (s *session) claimed(r *record) {
 	if r.claims++; r.claims == 1 {
 		s.unclaimed.Remove(r.unclaimed)
 	}
 }
 
-// settled notes that a claim is settled. If too many elections are without a claim, it ends the audit of the one that has
-// been so for the longest. The caller holds the engine's mu.
+// settled counts a claim that is settled. If too many elections are without a claim, the audit of the one that has been
+// without for the longest ends. The caller holds the engine's mu.
 func (s *session) settled(r *record) {
 	if r.claims--; r.claims == 0 {
 		r.unclaimed = s.unclaimed.PushBack(r)

@@ -19,7 +19,7 @@ type ballot struct {
 	entry   Entry // constant, but for Place, which mu guards
 	doubt   bool  // constant: a request to enter it may still be on its way
 
-	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
+	ctx   context.Context // ends when the ballot is lost, with the reason, under mu
 	end   context.CancelCauseFunc
 	first chan struct{} // closed under mu, as are all below: when the ballot is first
 	asked chan struct{} // closed when an operator has asked it to resign
@@ -99,7 +99,7 @@ func (b *ballot) Wait(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch lost := b.Err(); {
-	case lost != nil: // also if it is first
+	case lost != nil: // even if it is first
 		return lost
 	case err != nil:
 		return b.engine.life.Fail("wait", b.entry.Election, err)
@@ -154,7 +154,7 @@ func (b *ballot) removed() {
 	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
 }
 
-// isGone notes that neither the entry nor an acknowledgement stands. The caller holds mu.
+// isGone closes gone: neither the entry nor an acknowledgement stands. The caller holds mu.
 func (b *ballot) isGone() {
 	if !closed(b.gone) {
 		close(b.gone)
@@ -245,8 +245,8 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	return store.Leader{}, err
 }
 
-// try notes that there may be an acknowledgement from now on, before it is sent. It refuses if the ballot is lost: a
-// removal that is under way might not know of it.
+// try records, before an acknowledgement is sent, that there might be one from now on. It fails if the ballot is lost: a
+// removal under way might not know of the acknowledgement.
 func (b *ballot) try() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,9 +266,8 @@ func (b *ballot) acknowledged(revision uint64) {
 	b.revision = max(b.revision, revision)
 }
 
-// Withdraw implements store.Ballot. The ballot is lost before its entry is removed: it can't become first, and nothing
-// is acknowledged, while the removal is under way. Its goroutine removes the entry, and goes on after a call that is cut
-// short.
+// Withdraw implements store.Ballot. The ballot is lost before its entry is removed, so during the removal it can't become
+// first, and nothing is acknowledged. Its goroutine removes the entry, even after the call's context has ended.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	b.giveBack()
 	if closed(b.gone) {
@@ -310,7 +309,7 @@ func (b *ballot) withdrawn(call context.Context) error {
 // errRemoving is why a Withdraw that is cut short does not know what became of the ballot.
 var errRemoving = fmt.Errorf("%w: the removal goes on", store.ErrUnknownOutcome)
 
-// giveBack notes that no leader's work depends on the ballot any more, and loses it.
+// giveBack loses the ballot. No leader's work depends on it any more.
 func (b *ballot) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,7 +363,7 @@ func (b *ballot) removal() Removal {
 	return Removal{Entry: b.entry, Led: closed(b.first), Acknowledged: b.tried, Revision: b.revision, Alone: b.alone}
 }
 
-// alone reports whether no other ballot of the session that stands in this election may have been acknowledged.
+// alone reports whether every other ballot of the session in this election is lost or was never acknowledged.
 func (b *ballot) alone() bool {
 	for _, other := range b.session.ballots() {
 		if other == b || other.entry.Election != b.entry.Election {

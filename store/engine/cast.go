@@ -59,7 +59,7 @@ func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, err
 	}
 }
 
-// tryCast casts one ballot in the present session. However it ends, the slot is free, or an orphan has it.
+// tryCast casts one ballot in the present session. When it returns, the slot is free, or an orphan has it.
 func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, error) {
 	s, err := e.openSession(ctx)
 	if err != nil {
@@ -81,8 +81,8 @@ func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, 
 	return nil, err
 }
 
-// enter makes the entry. After an unknown outcome it sends the request again, with the same nonce, so that there is
-// never a second entry. doubt: there may be an entry besides the one returned, now or later.
+// enter makes the entry. After an unknown outcome it sends the request again with the same nonce, so that there is never
+// a second entry. doubt: there might be an entry that enter has not returned, now or later.
 func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt bool, err error) {
 	s := c.session
 	var last error
@@ -116,7 +116,7 @@ func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt boo
 	}
 }
 
-// stand makes a ballot of the entry, or returns nil if the session is over, which takes the entry along.
+// stand makes a ballot of the entry, or returns nil if the session, and so the entry, is gone.
 func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	b := newBallot(c, entry, doubt)
 	e := c.session.engine

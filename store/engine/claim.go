@@ -11,9 +11,9 @@ import (
 	"github.com/go-leadership/leadership/internal/teller"
 )
 
-// claim is a nonce that might have an entry in a session: that of a cast under way, of a ballot, or of an orphan, which
-// is a cast whose caller has gone. It is settled once the entry is known to be gone for good. The end of the session
-// takes all its entries along, and no claim outlives it.
+// claim is a nonce that might have an entry in a session. It is of a cast under way, of a ballot, or of an orphan: a cast
+// whose caller has gone. A claim is settled once the entry is known to be gone for good. No claim outlives its session,
+// whose end removes all its entries.
 type claim struct {
 	session  *session
 	election string
@@ -67,7 +67,7 @@ func (s *session) claim(election string, free *slot) (*claim, error) {
 	return c, nil
 }
 
-// settle notes that the entry is known to be gone for good.
+// settle ends a claim whose entry is known to be gone for good.
 func (c *claim) settle() {
 	s := c.session
 	s.engine.mu.Lock()
@@ -77,8 +77,8 @@ func (c *claim) settle() {
 	s.settled(s.records[c.election])
 }
 
-// remove removes the entry, since those behind it would never lead: again and again, until the entry or the session is
-// gone. note is told why an attempt failed, and whether the service has refused it: see refuse.
+// remove removes the entry, which would block the queue for good. It tries again until the entry or the session is gone.
+// note receives why an attempt failed, and whether the service has refused it: see refuse.
 func (c *claim) remove(what string, request func(context.Context) error, note func(err error, refused bool)) {
 	s := c.session
 	var denied denials

@@ -13,10 +13,10 @@
 //	none ──Cast──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
 //
 // One goroutine, the keeper, runs from the first Cast until no session is wanted (session.go). It opens a session,
-// renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only
-// then the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work
-// still goes on then, the session ends when the work has stopped, and the next one is opened meanwhile. The end of a
-// session takes all its entries along.
+// renews it, and ends it. However a session ends, finish first tells the ballots why, then ends the lease, and only then
+// the keeper lets the session go: no rival leads before this process knows that it does not lead. If a leader is still
+// working then, the session ends after that work, and the keeper opens the next session meanwhile. The service removes
+// all entries of a session that ends.
 //
 // # A claim
 //
@@ -35,18 +35,18 @@
 //	   │                                            │
 //	   └────deleted, withdrawn, session over────────┴──▶ lost ──▶ gone
 //
-// A ballot never goes back. Its goroutine is read from top to bottom (line.go): waitInLine, guard, finish. Two watches, of the
-// own entry and of the nearest ahead, put what they tell into mailboxes, and ring the bell that the goroutine rests on.
-// What is known counts while it is read anew. The set of entries ahead only shrinks. So when the nearest has gone, and it
-// was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end before they tell of
-// a later end of another's. Then the ballot is first within the watch's call, and no request is needed. In every other
-// case the engine reads the own entry after it has learned that the nearest has gone, or asks the service what is ahead.
+// A ballot never goes back. Its goroutine reads from top to bottom (line.go): waitInLine, guard, finish. Two watches, of the
+// own entry and of the nearest ahead, put their news into mailboxes, and ring the bell on which the goroutine rests. What
+// is known counts while the goroutine reads it anew. The set of entries ahead only shrinks. So if the nearest has gone and
+// was the only one ahead, the ballot is first if it stands. Watches of one stream tell its own end before a later end of
+// another entry: then the ballot is first within the watch's call, without a request. In every other case, once the
+// nearest has gone, the engine reads the own entry or asks the service what is ahead.
 //
 // # What can't be explained
 //
-// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). A
-// removal that is refused for good does so once no ballot of the session leads (refused.go). The engine has no other way
-// to heal.
+// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). A removal that
+// the service refuses ends the session once no ballot of the session leads (refused.go). The engine has no other way to
+// heal.
 //
 // # An observation
 //
@@ -64,9 +64,9 @@
 //
 // All requests pass one gate (gate.go). Reads have 16 places, in the order of asking; a ballot that might be first comes
 // before all other reads, and a pause after an error holds no place. While the service does not answer, every request
-// also waits for a turn (outage.go). The first turn comes at once, the next ones after 50 ms, 100 ms, 200 ms and then
-// 250 ms each; every other one is for a request that opens a session. The first answer lets all through that wait. What
-// the driver sends in Keep does not wait.
+// waits for a turn (outage.go). The first turn comes at once, the next after 50 ms, 100 ms, 200 ms and then 250 ms each;
+// every other turn is for a request that opens a session. The first answer lets all waiting requests through. Requests
+// that the driver sends in Keep do not wait.
 //
 // A watch might lose a change. So one ballot or observation reads anew at each pace, in turn (rota.go).
 //
@@ -107,7 +107,7 @@ type Settings struct {
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits a second for it
 
-	Lifeline Lifeline // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
+	Lifeline Lifeline // knows the sessions of a driver with Handover; nil if there is none. Close closes it
 
 	VirtualTime bool // the store is used within a bubble of testing/synctest, where no machine is suspended
 

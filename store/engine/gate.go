@@ -15,9 +15,9 @@ import (
 // does not answer don't pile up.
 const places = 16
 
-// gate lets the requests of a store through. A read waits for one of the [places]: those of ballots that might be first
-// come before all others, which are in the order of asking. In an outage every request also waits for its turn, and each
-// turn lets one through (outage.go).
+// gate lets the requests of a store through. A read waits for one of the [places], in the order of asking; reads of ballots
+// that might be first come before all others. In an outage every request waits for a turn, and each turn lets one request
+// through (outage.go).
 type gate struct {
 	outage // guarded by mu
 
@@ -47,8 +47,8 @@ const (
 
 func (k kind) needsPlace() bool { return k == reads || k == leads }
 
-// send sends a request when the gate lets it through, and notes whether it was answered. If ctx ends first, nothing is
-// sent.
+// send sends a request when the gate lets it through. Its result begins or ends an outage. If ctx ends first, send sends
+// nothing.
 func (g *gate) send(ctx context.Context, k kind, request func() error) error {
 	if err := g.enter(ctx, k); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (g *gate) choose() int {
 	return i
 }
 
-// answer notes that the service has answered.
+// answer ends an outage: the service has answered.
 func (g *gate) answer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,7 +187,7 @@ func (g *gate) answer() {
 	}
 }
 
-// fail notes that a request was not answered.
+// fail begins an outage, if there is none: a request was not answered.
 func (g *gate) fail(sent time.Time, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,11 +16,11 @@ type mailbox struct {
 	stale   bool   // the watch tells no more, or did not tell what has changed
 	anew    bool   // it is time to read the entry anew. What is known counts until then
 	gone    bool   // no entry has the key, and none ever will
-	session string // of the entry, also when that has gone
-	first   bool   // the entry was known to be first, likewise
+	session string // of the entry, even after it has gone
+	first   bool   // the entry was known to be first, even after it has gone
 }
 
-// take notes news.
+// take puts news into the mailbox.
 func (m *mailbox) take(n News) {
 	if n.State != nil {
 		m.known, m.gone = true, n.State.Token == 0
@@ -82,8 +82,8 @@ func (b *ballot) waitInLine() {
 	}
 }
 
-// next looks at the nearest ahead, and then at the own entry: so an end of the own entry that came first is seen. ctx is
-// that of the step's request.
+// next looks at the nearest ahead before the own entry, so that it sees an end of the own entry that came first. ctx is
+// for the step's request.
 func (b *ballot) next() (s step, ctx context.Context) {
 	b.engine.detect(b, b.ahead())
 	b.mu.Lock()
@@ -169,7 +169,7 @@ func (b *ballot) readAnew() {
 	ring(b.bell)
 }
 
-// outcome notes how a request went. After an error that may pass it waits a little, or until there is news.
+// outcome handles the result of a request. After an error that might pass, it waits a little, or until there is news.
 func (b *ballot) outcome(ctx context.Context, err error) {
 	borne := b.denied.bears(err, b.engine.settings.DenialTimeout)
 	switch {
@@ -186,7 +186,7 @@ func (b *ballot) outcome(ctx context.Context, err error) {
 	}
 }
 
-// watch watches and reads an entry, and puts what the watch tells in place of what the one before has told.
+// watch watches and reads an entry. What the new watch tells replaces what the one before has told.
 func (b *ballot) watch(ctx context.Context, s step) error {
 	at, key, tell, kind := &b.own, b.entry.Key, b.tellOwn, reads
 	b.mu.Lock()
@@ -231,7 +231,7 @@ func (b *ballot) askAhead(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	same, old := place.Nearest == b.entry.Place.Nearest, b.prev
-	b.entry.Place, b.prev = place, nil // what the old watch tells from now on is of no interest
+	b.entry.Place, b.prev = place, nil // news of the old watch is ignored from now on
 	switch {
 	case err != nil:
 		b.removed()
@@ -246,8 +246,8 @@ func (b *ballot) askAhead(ctx context.Context) error {
 	return nil
 }
 
-// tellOwn returns what the watch of the own entry calls. The ballot is lost here, and not in its goroutine, which might
-// wait for an answer.
+// tellOwn returns the Tell of the own entry's watch. It loses the ballot at once: the ballot's goroutine might be waiting
+// for an answer.
 func (b *ballot) tellOwn(m *mailbox) Tell {
 	return func(n News) {
 		b.mu.Lock()
@@ -265,8 +265,8 @@ func (b *ballot) tellOwn(m *mailbox) Tell {
 	}
 }
 
-// tellPrev returns what the watch of the nearest entry ahead calls. If that was the last one, and the own entry stands,
-// the ballot is first at once. Otherwise a read that is under way says too little, and is given up.
+// tellPrev returns the Tell of the watch of the nearest entry ahead. If that entry was the last one ahead, and the own
+// entry stands, the ballot is first at once. Otherwise a read that is under way would say too little, and is given up.
 func (b *ballot) tellPrev(m *mailbox) Tell {
 	return func(n News) {
 		b.mu.Lock()
@@ -274,7 +274,7 @@ func (b *ballot) tellPrev(m *mailbox) Tell {
 		gone := m.gone
 		m.take(n)
 		switch {
-		case m != b.prev: // it is being set, and looked at then; or another one has taken over
+		case m != b.prev: // the watch is being set, and is looked at then; or a newer one has replaced it
 		case m.gone && !gone:
 			if b.inOrder() {
 				b.lead()

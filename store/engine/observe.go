@@ -103,8 +103,8 @@ func (e *Engine) leave(o *observation) {
 	e.calls.Done()
 }
 
-// wait waits for news to one who knows prev. What is told once the store is being closed is no news: it might only be
-// what Close itself does.
+// wait waits for news to a caller that knows prev. Once the store is being closed, nothing counts as news: Close itself
+// might have caused it.
 func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
 	closed := o.engine.life.Calls
 	o.mu.Lock()
@@ -147,7 +147,7 @@ func (o *observation) sleep(ctx context.Context) error {
 	o.mu.Unlock()
 	defer o.mu.Lock()
 	select {
-	case <-changed: // by Close, too
+	case <-changed: // Close closes it as well
 	case <-ctx.Done():
 	}
 	if ctx.Err() == nil {
@@ -268,12 +268,12 @@ func (o *observation) failed(err error) (again bool) {
 		return true
 	}
 	o.failure = &failure{err}
-	o.wanted, o.present = o.answered, time.Time{} // those who wait are told; the next caller reads again
+	o.wanted, o.present = o.answered, time.Time{} // callers that wait return the error; the next caller reads again
 	o.notify()
 	return false
 }
 
-// tell returns what a watch of the leader calls. Once the watch after it has told a state, it is not listened to.
+// tell returns the Tell of a watch of the leader. It ignores the watch once a newer one has told a state.
 func (o *observation) tell(f *feed) Tell {
 	return func(n News) {
 		o.mu.Lock()
@@ -319,7 +319,7 @@ func (f *feed) stop() {
 	}
 }
 
-// asOf notes as of when what is known is right. The caller holds mu.
+// asOf advances the time as of which what is known is right. The caller holds mu.
 func (o *observation) asOf(t time.Time) {
 	if t.After(o.known.AsOf) {
 		o.known.AsOf = t

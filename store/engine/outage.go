@@ -8,10 +8,10 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and nothing
-// has been answered since the request was sent. Until a request is answered, the gate lets one through in each turn:
-// see grantOne. The first answer ends the outage. So a store sends few requests to a service that does not answer, however
-// many elections it has, and finds out soon that the service answers again.
+// outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and no
+// request has been answered since that one was sent. Then the gate lets one request through in each turn: see grantOne. The
+// first answer ends the outage. So a store with many elections sends few requests to a service that does not answer, and
+// finds out soon that the service answers again.
 //
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
 type outage struct {
@@ -36,15 +36,15 @@ const (
 
 func (o *outage) isOut() bool { return !o.began.IsZero() }
 
-// lengthen notes a turn, and returns the pause after it.
+// lengthen counts a turn, and returns the pause after it.
 func (o *outage) lengthen(opened bool) time.Duration {
 	o.pause, o.opened = min(max(leastPause, 2*o.pause), mostPause), opened
 	return o.pause
 }
 
-// begin notes that a request was not answered, and reports whether an outage begins.
+// begin records that a request was not answered, and reports whether an outage begins.
 func (o *outage) begin(sent time.Time, err error) bool {
-	if o.answered.After(sent) { // such as by another server
+	if o.answered.After(sent) { // perhaps by another server
 		return false
 	}
 	o.cause = cause(err)
@@ -64,7 +64,7 @@ func cause(err error) string {
 	return text
 }
 
-// end notes an answer, and reports whether it ends an outage.
+// end records an answer, and reports whether the answer ends an outage.
 func (o *outage) end() bool {
 	o.answered = time.Now()
 	if !o.isOut() {

@@ -8,10 +8,10 @@ import (
 	"github.com/go-leadership/leadership/internal/teller"
 )
 
-// A service might refuse to remove an entry, such as with permissions to create ballots and not to delete them. The
-// entry then stands as long as its session, and no candidate behind it leads. The end of the session frees the queue, and
-// costs the other ballots of the session. So the session ends at once if none of them leads. Otherwise it goes on until
-// then, the removal is sent again, and nothing more is cast in that election: each ballot would leave one more entry.
+// A service might refuse to remove an entry, as with a permission to create ballots but not to delete them. The entry then
+// stands as long as its session, and no candidate behind it leads. The end of the session frees the queue, but costs the
+// other ballots of the session. So the session ends as soon as none of them leads. Until then the engine sends the removal
+// again, and casts nothing more in that election: each ballot would leave one more entry.
 
 // refusedPause is the longest time from one removal that is refused to the next. It begins with 100 ms, since a denial
 // might pass.
@@ -20,7 +20,7 @@ const refusedPause = 5 * time.Second
 // mostRefused is how many orphans of a session can't be removed and keep their slots. One more ends the session.
 const mostRefused = Slots / 2
 
-// refuse notes that the service refuses to remove the entry, and gives the session up if that ends no term.
+// refuse records that the service refuses to remove the entry, and gives the session up if that ends no term.
 func (c *claim) refuse(what string, err error, again *teller.Reminder) {
 	s, e := c.session, c.session.engine
 	e.mu.Lock()
@@ -46,7 +46,7 @@ func (c *claim) refuse(what string, err error, again *teller.Reminder) {
 	}
 }
 
-// passed notes that the claim is settled. The caller holds the engine's mu.
+// passed ends a refusal: the claim is settled. The caller holds the engine's mu.
 func (c *claim) passed() {
 	if !c.refused {
 		return

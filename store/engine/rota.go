@@ -7,7 +7,7 @@ import (
 
 // rota is the order in which ballots and observations read anew what they know, since a watch might have lost a change.
 // A session has one more, of the elections that it audits. At each pace the first has its turn, and goes to the end. One
-// that joins is last. So each of N has its turn within N paces, whatever else comes and goes.
+// that joins is last. So each of N has its turn within N paces, even while others come and go.
 type rota struct {
 	mu   sync.Mutex
 	list list.List // of func(), guarded by mu

@@ -145,7 +145,7 @@ func (e *Engine) install(o *opening, s *session) bool {
 	return o.session != nil
 }
 
-// failed notes why an attempt to open a session failed, and reports whether the error is final.
+// failed records why an attempt to open a session failed, and reports whether the error is final.
 func (e *Engine) failed(o *opening, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,8 +170,8 @@ func (s *session) renewed(p Proof) {
 	}
 }
 
-// keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
-// the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election.
+// keep renews the session until it is over, and ends it if the service might still keep it. The end waits for a leader's
+// work. The keeper opens the next session meanwhile, so that work which does not stop delays no other election.
 func (s *session) keep() {
 	var audit sync.WaitGroup
 	audit.Go(s.audit)
@@ -209,8 +209,9 @@ func (s *session) giveUp(why error) bool {
 	return s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why)
 }
 
-// finish ends the session for this process, once: later calls wait for the first. First no ballot is added any more and
-// those there are learn why they are lost, then the lease ends, and then the keeper is told, which lets the session go.
+// finish ends the session for this process, once: later calls wait for the first. From then on the session takes no
+// ballot. Its ballots are lost first, with the reason, then the lease ends, and last ctx, so that the keeper lets the
+// session go.
 func (s *session) finish(why, left error) (first bool) {
 	s.once.Do(func() {
 		first = true
@@ -286,8 +287,8 @@ func (s *session) await(work []*ballot) {
 	}
 }
 
-// send sends a request of a caller for an entry, when the gate lets it through. It does not wait any more once the
-// session is over, which takes the entry along.
+// send sends a caller's request for an entry when the gate lets it through. It stops waiting when the session is over: the
+// entry goes with the session.
 func (s *session) send(ctx context.Context, request func() error) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -34,7 +34,7 @@ func (s *session) record(election string) *record {
 	r := s.records[election]
 	if r == nil {
 		r = &record{election: election}
-		r.inRota = s.rota.join(func() { s.look(election) })
+		r.inRota = s.rota.join(func() { s.checkHead(election) })
 		r.unclaimed = s.unclaimed.PushBack(r)
 		s.records[election] = r
 	}
@@ -77,9 +77,9 @@ func (s *session) audit() {
 		case <-s.ctx.Done():
 			return
 		case <-s.reconnected:
-			s.lookAtAll()
+			s.checkHeads()
 		case <-ticker.C:
-			s.rota.turn()
+			s.rota.advance()
 		}
 	}
 }
@@ -91,20 +91,20 @@ func (s *session) elections() []string {
 	return slices.Sorted(maps.Keys(s.records))
 }
 
-// lookAtAll looks at the heads of all elections, as many at once as there are places.
-func (s *session) lookAtAll() {
+// checkHeads looks at the heads of all elections, as many at once as there are places.
+func (s *session) checkHeads() {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	free := make(chan struct{}, places)
 	for _, election := range s.elections() {
 		free <- struct{}{}
-		looks.Go(func() { s.look(election); <-free })
+		looks.Go(func() { s.checkHead(election); <-free })
 	}
 }
 
-// look gives the session up if the head of an election's queue is not explained. A read without an answer is sent
+// checkHead gives the session up if the head of an election's queue is not explained. A read without an answer is sent
 // again for a TTL: then the turn of the election has to come again, so that it holds up no other.
-func (s *session) look(election string) {
+func (s *session) checkHead(election string) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.engine.settings.TTL)
 	defer cancel()
 	seen, nonce := 0, ""
@@ -115,7 +115,7 @@ func (s *session) look(election string) {
 			return err
 		})
 		switch {
-		case err != nil && retriable(err):
+		case adapter.Uncertain(err):
 			continue
 		case err != nil, s.explains(head): // an error that is final says nothing of the entry
 			return

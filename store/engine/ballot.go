@@ -37,7 +37,6 @@ type ballot struct {
 	tried     bool     // it may have been acknowledged
 	revision  uint64   // of the last acknowledgement that is known
 	trouble   error    // of the last request to remove it; nil if there was none
-	unknown   bool     // a request to remove it had no answer
 	own, prev *mailbox // of the own entry, and of the nearest ahead; nil if there is none
 	overtaken func()   // ends the read that is under way
 }
@@ -145,17 +144,17 @@ func (b *ballot) lose(why error) {
 // loseLocked is lose. The caller holds mu. From here on the ballot is never first, and no acknowledgement is sent.
 func (b *ballot) loseLocked(why error) { b.end(b.engine.life.Fail("stand", b.entry.Election, why)) }
 
-// removed loses a ballot whose entry has been found to be gone. There is nothing to remove if the ballot was never
+// foundGone loses a ballot whose entry has been found to be gone. There is nothing to remove if the ballot was never
 // first, and so never acknowledged, and can't be entered again. The caller holds mu.
-func (b *ballot) removed() {
+func (b *ballot) foundGone() {
 	if !closed(b.first) && !b.doubt {
-		b.isGone()
+		b.markGone()
 	}
 	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
 }
 
-// isGone closes gone: neither the entry nor an acknowledgement stands. The caller holds mu.
-func (b *ballot) isGone() {
+// markGone closes gone: neither the entry nor an acknowledgement stands. The caller holds mu.
+func (b *ballot) markGone() {
 	if !closed(b.gone) {
 		close(b.gone)
 	}
@@ -227,14 +226,16 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		revision, err = b.session.driver.Acknowledge(call, b.entry, value)
 		return err
 	})
+	b.mu.Lock()
+	b.revision = max(b.revision, revision)
+	if errors.Is(err, ErrGone) {
+		b.foundGone()
+	}
+	b.mu.Unlock()
 	switch {
 	case err == nil:
-		b.acknowledged(revision)
 		return store.Leader{Value: value, Revision: revision}, nil
 	case errors.Is(err, ErrGone):
-		b.mu.Lock()
-		b.removed()
-		b.mu.Unlock()
 		return store.Leader{}, b.Err()
 	case errors.Is(err, ErrOver):
 		b.session.ended()
@@ -260,12 +261,6 @@ func (b *ballot) try() error {
 	return nil
 }
 
-func (b *ballot) acknowledged(revision uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.revision = max(b.revision, revision)
-}
-
 // Withdraw implements store.Ballot. The ballot is lost before its entry is removed, so during the removal it can't become
 // first, and nothing is acknowledged. Its goroutine removes the entry, even after the call's context has ended.
 func (b *ballot) Withdraw(ctx context.Context) error {
@@ -289,19 +284,16 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 
 // withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
 func (b *ballot) withdrawn(call context.Context) error {
-	over, left := b.session.state()
+	finished, unconfirmed := b.session.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case closed(b.gone), over && left == nil:
+	case closed(b.gone), finished && unconfirmed == nil:
 		return nil
-	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
-		if b.unknown { // a request before that one had no answer
-			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, b.trouble)
-		}
+	case closed(b.stuck):
 		return b.trouble
-	case over:
-		return left // nothing is sent any more
+	case finished:
+		return unconfirmed // nothing is sent any more
 	}
 	return adapter.Ended(call, nil, cmp.Or(b.trouble, errRemoving))
 }
@@ -316,7 +308,7 @@ func (b *ballot) giveBack() {
 	if !closed(b.back) {
 		close(b.back)
 	}
-	b.end(b.engine.life.Fail("stand", b.entry.Election, errWithdrawn))
+	b.loseLocked(errWithdrawn)
 }
 
 var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
@@ -338,18 +330,18 @@ func (b *ballot) remove(ctx context.Context) error {
 	if err == nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.isGone()
+		b.markGone()
 	}
 	return err
 }
 
-// note keeps why the entry might still be there, and whether the service has refused to remove it.
-func (b *ballot) note(err error, refused bool) {
+// notRemoved keeps why the entry might still be there, and whether the service has refused to remove it. A refusal stays:
+// a Withdraw that finds one does not wait for an answer.
+func (b *ballot) notRemoved(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unknown = b.unknown || errors.Is(err, store.ErrUnknownOutcome)
-	if refused || !closed(b.stuck) { // a refusal stays: a Withdraw that finds one waits for no answer
-		b.trouble = err
+	if refused || !closed(b.stuck) {
+		b.trouble = after(b.trouble, err)
 	}
 	if refused && !closed(b.stuck) {
 		close(b.stuck)

@@ -65,19 +65,19 @@ func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, 
 	if err != nil {
 		return nil, adapter.NotCast(err)
 	}
-	c, slot, err := s.newClaim(ctx, election)
+	c, err := s.newClaim(ctx, election)
 	if err != nil {
 		return nil, err
 	}
 	entry, doubt, err := c.enter(ctx, value)
 	if err == nil {
 		if b := c.stand(entry, doubt); b != nil {
-			e.slots <- slot
+			e.slots <- c.slot
 			return b, nil
 		}
 		err = errAgain
 	}
-	c.abandon(slot, doubt)
+	c.abandon(doubt)
 	return nil, err
 }
 
@@ -121,12 +121,12 @@ func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	b := newBallot(c, entry, doubt)
 	e := c.session.engine
 	e.mu.Lock()
-	over := c.session.over
-	if !over {
+	finished := c.session.finished
+	if !finished {
 		c.ballot = b
 	}
 	e.mu.Unlock()
-	if over {
+	if finished {
 		return nil
 	}
 	b.start()
@@ -135,13 +135,12 @@ func (c *claim) stand(entry Entry, doubt bool) *ballot {
 
 // abandon ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
 // the store was stopped, its session is over.
-func (c *claim) abandon(slot *slot, doubt bool) {
-	e := c.session.engine
-	if doubt && e.life.Go(func() { c.void(); e.slots <- slot }) {
+func (c *claim) abandon(doubt bool) {
+	if doubt && c.session.engine.life.Go(c.void) {
 		return
 	}
 	c.settle()
-	e.slots <- slot
+	c.session.engine.slots <- c.slot
 }
 
 // void removes the entry of the cast, now or when it comes to be.
@@ -149,4 +148,5 @@ func (c *claim) void() {
 	c.remove(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
 		return c.session.driver.Void(ctx, c.election, c.nonce)
 	}, func(error, bool) {})
+	c.session.engine.slots <- c.slot
 }

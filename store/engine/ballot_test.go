@@ -211,22 +211,6 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestResignationRequested: the ballot's watch reports it, at once or later, and only once.
-func TestResignationRequested(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		require.False(t, closed(b.asked))
-		for range 2 {
-			own.tells(News{State: &State{Token: 1, Resign: true}})
-			<-b.ResignationRequested()
-		}
-		require.False(t, b.isLost(), "its owner resigns in order")
-		s.quiet()
-		b = s.cast(2, Place{})
-		s.next("Entry").shows(State{Token: 2, Resign: true})
-		<-b.ResignationRequested()
-	})
-}
-
 // TestWatchThatIsRefused costs the ballot. Its entry is removed, so that no other waits for it: at once, or when a leader's
 // work has stopped and its owner gives the ballot back.
 func TestWatchThatIsRefused(t *testing.T) {

@@ -256,17 +256,3 @@ func TestSessionOverWhileTheReplyIsOnItsWay(t *testing.T) {
 		})
 	}
 }
-
-func TestCastChecksItsArguments(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, err := s.Engine.Cast(t.Context(), "/", "")
-		require.ErrorIs(t, err, store.ErrInvalid)
-		_, err = s.Engine.Cast(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
-		require.ErrorIs(t, err, store.ErrInvalid)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err = s.Engine.Cast(ctx, "x", "")
-		require.ErrorIs(t, err, context.Canceled)
-		s.quiet()
-	})
-}

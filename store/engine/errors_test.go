@@ -1,29 +1,12 @@
 package engine
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-// TestDenialsBear nothing but denials, for as long as the limit.
-func TestDenialsBear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var d denials
-		require.False(t, d.bears(errDisk, time.Second))
-		require.True(t, d.bears(store.ErrDenied, time.Second))
-		time.Sleep(time.Second - time.Nanosecond)
-		require.True(t, d.bears(store.ErrDenied, time.Second))
-		require.False(t, d.bears(errDisk, time.Second), "the row is broken")
-		require.True(t, d.bears(store.ErrDenied, time.Second))
-		time.Sleep(time.Second)
-		require.False(t, d.bears(store.ErrDenied, time.Second))
-	})
-}
 
 // TestDenialThatPasses costs no ballot, and that of a removal no session: it has to last as long as the settings say.
 func TestDenialThatPasses(t *testing.T) {
@@ -64,15 +47,4 @@ func TestDenialThatPasses(t *testing.T) {
 		require.True(t, other.isLost())
 		c.fails(t, store.ErrDenied)
 	})
-}
-
-func TestAnsweredErrorIsAnAnswer(t *testing.T) {
-	require.NoError(t, Answered(nil))
-	busy := fmt.Errorf("%w: overtaken", store.ErrUnavailable)
-	require.False(t, isAnswer(busy))
-	require.ErrorIs(t, Answered(busy), store.ErrUnavailable, "it is sent again")
-	require.EqualError(t, Answered(busy), busy.Error())
-	require.True(t, isAnswer(fmt.Errorf("enter: %w", Answered(busy))))
-	require.True(t, isAnswer(nil))
-	require.True(t, isAnswer(store.ErrDenied))
 }

@@ -261,6 +261,7 @@ func TestOutageIsLogged(t *testing.T) {
 
 // TestNoOutage: these errors say that the service works, or nothing about it.
 func TestNoOutage(t *testing.T) {
+	require.NoError(t, Answered(nil))
 	for name, err := range map[string]error{
 		"answer": Answered(errLater), "denial": store.ErrDenied, "final": errDisk, "gone": ErrGone, "none": nil, "context": context.Canceled,
 	} {

@@ -49,7 +49,6 @@ func (c *claim) passed() {
 	if !c.refused {
 		return
 	}
-	c.refused = false
 	s := c.session
 	r := s.records[c.election]
 	if r.refusals--; r.refusals == 0 {

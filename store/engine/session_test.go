@@ -82,19 +82,6 @@ func TestOpenThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestSessionIsRenewed(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		time.Sleep(ttl / 2)
-		require.True(t, s.holds(b))
-		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3})
-		time.Sleep(ttl / 2)
-		require.True(t, s.holds(b))
-		time.Sleep(ttl)
-		require.False(t, s.holds(b))
-		require.False(t, b.isLost(), "it might stand")
-	})
-}
-
 func TestSessionEndedByTheService(t *testing.T) {
 	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.session.ends(nil)

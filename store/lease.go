@@ -11,7 +11,7 @@ import (
 // distributed file cache consistency" (1989).
 //
 // A store reads [Now] before it sends what renews the session and calls Renew when the service has confirmed it. The
-// lease then holds until sent + valid, without any further event, by the clocks of this machine alone. The service
+// lease then holds until sent + valid, by the clocks of this machine, without any further event. The service
 // counts the session's TTL from a later moment. So with valid = TTL − grace the lease ends at least grace before the
 // service ends the session, as long as the two clocks run at the same rate.
 //
@@ -41,7 +41,7 @@ type leaseState struct {
 	late      bool          // the next renewal is overdue
 	changed   chan struct{} // closed at the next renewal and when the lease lapses
 	overdue   chan struct{} // closed when late is set; renewals before that pass it on
-	lapsed    chan struct{} // closed when the span is over; all states of the span have the same
+	lapsed    chan struct{} // closed when the span is over; shared by all states of the span
 }
 
 // Renewal is a renewal of a lease.
@@ -116,7 +116,7 @@ func (l *Lease) Span() (Span, bool) {
 	return s.span, left > 0
 }
 
-// Holds reports whether the span goes on: the lease has been renewed in time ever since, and its deadline is in the
+// Holds reports whether the span lasts: the lease has been renewed in time ever since, and its deadline is in the
 // future at this very call. It takes no lock and allocates nothing while the answer is yes. The first caller to see
 // the deadline passed ends the span for all.
 func (l *Lease) Holds(span Span) bool {

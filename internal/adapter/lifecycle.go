@@ -103,14 +103,14 @@ func Ended(ctx context.Context, err, last error) error {
 	case !errors.Is(err, cause):
 		return fmt.Errorf("%w: %w", cause, err)
 	}
-	if last != nil && !errors.Is(last, cause) && !strings.Contains(err.Error(), reason(last)) {
+	if last != nil && !errors.Is(last, cause) && !strings.Contains(err.Error(), Reason(last)) {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err
 }
 
-// reason is the text of an error without the kind that it begins with.
-func reason(err error) string {
+// Reason returns the text of an error without the kind that it begins with.
+func Reason(err error) string {
 	text := err.Error()
 	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
 		text = strings.TrimPrefix(text, kind.Error()+": ")

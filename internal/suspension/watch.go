@@ -22,14 +22,14 @@ type watcher struct {
 // Watch calls resumed soon after the machine has resumed from a suspension, while a Go timer fires as late as the suspension
 // was long. It also calls resumed when the wall clock has been set. resumed must not block. The caller calls stop once,
 // which returns when resumed is not called any more. An error says that this system can't tell, and matches
-// errors.ErrUnsupported if it has no such timer.
+// errors.ErrUnsupported if it has no such timer; then resumed is never called, and stop does nothing.
 func Watch(resumed func()) (stop func(), err error) {
 	watchers.mu.Lock()
 	defer watchers.mu.Unlock()
 	if watchers.ending == nil {
 		events, err := open()
 		if err != nil {
-			return nil, err
+			return func() {}, err
 		}
 		var running sync.WaitGroup
 		running.Go(func() { run(events) })

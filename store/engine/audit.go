@@ -22,9 +22,8 @@ import (
 //   - otherwise at one for each pace, in turn (rota.go). So an entry that has got to the head is found within N paces, and
 //     two more round trips. Of those without a claim it remembers the last [mostElections].
 //
-// Each look costs one request. A lag of the service, an answer that is late, and a denial that passes explain a lot: what
-// was not explained is read again, and costs the session only if two reads show the same entry that were both sent after
-// its claim was settled.
+// Each look costs one request. A service that lags, a late answer, or a denial that passes can show an entry that is
+// explained a moment later. So an entry costs the session only if two reads show it, both sent after its claim was settled.
 
 // mostElections is how many elections a session remembers in which it has no claim any more. So a program that casts in a
 // new election for each of its jobs needs no more and more memory.
@@ -35,22 +34,22 @@ func (s *session) record(election string) *record {
 	r := s.records[election]
 	if r == nil {
 		r = &record{election: election}
-		r.inRota = s.rota.join(func() { s.look(election) })
+		r.inRota = s.rota.join(func() { s.checkHead(election) })
 		r.unclaimed = s.unclaimed.PushBack(r)
 		s.records[election] = r
 	}
 	return r
 }
 
-// claimed notes a claim. The caller holds the engine's mu.
+// claimed counts a claim. The caller holds the engine's mu.
 func (s *session) claimed(r *record) {
 	if r.claims++; r.claims == 1 {
 		s.unclaimed.Remove(r.unclaimed)
 	}
 }
 
-// settled notes that a claim is settled. If too many elections are without a claim, it ends the audit of the one that has
-// been so for the longest. The caller holds the engine's mu.
+// settled counts a claim that is settled. If too many elections are without a claim, the audit of the one that has been
+// without for the longest ends. The caller holds the engine's mu.
 func (s *session) settled(r *record) {
 	if r.claims--; r.claims == 0 {
 		r.unclaimed = s.unclaimed.PushBack(r)
@@ -78,9 +77,9 @@ func (s *session) audit() {
 		case <-s.ctx.Done():
 			return
 		case <-s.reconnected:
-			s.lookAtAll()
+			s.checkHeads()
 		case <-ticker.C:
-			s.rota.turn()
+			s.rota.advance()
 		}
 	}
 }
@@ -92,20 +91,20 @@ func (s *session) elections() []string {
 	return slices.Sorted(maps.Keys(s.records))
 }
 
-// lookAtAll looks at the heads of all elections, as many at once as there are places.
-func (s *session) lookAtAll() {
+// checkHeads looks at the heads of all elections, as many at once as there are places.
+func (s *session) checkHeads() {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	free := make(chan struct{}, places)
 	for _, election := range s.elections() {
 		free <- struct{}{}
-		looks.Go(func() { s.look(election); <-free })
+		looks.Go(func() { s.checkHead(election); <-free })
 	}
 }
 
-// look gives the session up if the head of an election's queue is not explained. A read without an answer is sent
+// checkHead gives the session up if the head of an election's queue is not explained. A read without an answer is sent
 // again for a TTL: then the turn of the election has to come again, so that it holds up no other.
-func (s *session) look(election string) {
+func (s *session) checkHead(election string) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.engine.settings.TTL)
 	defer cancel()
 	seen, nonce := 0, ""
@@ -116,7 +115,7 @@ func (s *session) look(election string) {
 			return err
 		})
 		switch {
-		case err != nil && retriable(err):
+		case adapter.Uncertain(err):
 			continue
 		case err != nil, s.explains(head): // an error that is final says nothing of the entry
 			return

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,19 +17,27 @@ import (
 // auditing plays with a ballot that leads in election "x", and answers what is sent for the turns of the watches.
 func auditing(t *testing.T, test func(t *testing.T, s *scene, b *ballot)) {
 	t.Helper()
-	var log lines
-	settings := log.settings()
-	play(t, settings, func(t *testing.T, s *scene) {
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.firsts.Store(true)
-		b, _ := s.leading(1)
 		s.rota.leave(s.rota.list.Front()) // only heads are looked at
 		test(t, s, b)
 	})
 }
 
-// back is the state of an entry of the session that no claim accounts for.
-func (s *scene) back(b *ballot) answer {
-	return answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + "ff"}}
+// head is the state of an entry of the ballot's session.
+func head(b *ballot, nonce string) answer {
+	return answer{first: State{Token: 1, Session: b.session.id, Nonce: nonce}}
+}
+
+// back is head of an entry that no claim accounts for.
+func back(b *ballot) answer { return head(b, b.engine.id+"ff") }
+
+// denied casts a ballot in an election, which is refused: the election is audited.
+func (s *scene) denied(election string) {
+	s.Helper()
+	c := s.casting(s.Context(), election)
+	s.find("Enter").fail(store.ErrDenied)
+	require.True(s, c.returned())
 }
 
 // TestEntryThatIsNotExplained ends the session, which takes it along: two reads show it that were both sent after the one that
@@ -39,12 +46,12 @@ func TestEntryThatIsNotExplained(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
 		time.Sleep(pace)
 		for range 2 {
-			s.next("First").answer(s.back(b))
+			s.next("First").answer(back(b))
 			require.False(t, b.isLost(), "the claim might have been settled meanwhile")
 			s.quiet()
 			time.Sleep(200 * time.Millisecond)
 		}
-		s.next("First").answer(s.back(b))
+		s.next("First").answer(back(b))
 		require.True(t, b.isLost())
 		require.ErrorContains(t, b.Err(), "the service was set back")
 		<-s.withdraw(t.Context(), b).done
@@ -56,44 +63,37 @@ func TestEntryThatIsNotExplained(t *testing.T) {
 
 // TestWhatExplainsAnEntry: these heads cost nothing, however often they are seen.
 func TestWhatExplainsAnEntry(t *testing.T) {
-	for name, head := range map[string]func(s *scene, b *ballot) State{
-		"none": func(*scene, *ballot) State { return State{} },
-		"a ballot": func(_ *scene, b *ballot) State {
-			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
+	own := func(_ *scene, b *ballot) answer { return head(b, b.claim.nonce.Name) }
+	for name, c := range map[string]struct {
+		before func(s *scene, b *ballot)
+		head   func(s *scene, b *ballot) answer
+	}{
+		"none":     {nil, func(*scene, *ballot) answer { return answer{} }},
+		"a ballot": {nil, own},
+		"another session": {nil, func(s *scene, _ *ballot) answer {
+			return answer{first: State{Token: 1, Session: "other", Nonce: s.id + "ff"}}
+		}},
+		"another recipe": {nil, func(_ *scene, b *ballot) answer { return head(b, "") }},
+		"a cast under way": {
+			func(s *scene, _ *ballot) { s.casting(s.Context(), "x") },
+			func(s *scene, b *ballot) answer { return head(b, s.find("Enter").nonce.Name) },
 		},
-		"another session": func(s *scene, _ *ballot) State { return State{Token: 1, Session: "other", Nonce: s.id + "ff"} },
-		"another recipe":  func(_ *scene, b *ballot) State { return State{Token: 1, Session: b.session.id} },
-		"a cast under way": func(s *scene, b *ballot) State {
-			return State{Token: 1, Session: b.session.id, Nonce: s.find("Enter").nonce.Name}
+		"an orphan": {
+			func(s *scene, _ *ballot) { s.impatient() },
+			func(s *scene, b *ballot) answer { return head(b, s.find("Void").nonce.Name) },
 		},
-		"an orphan": func(s *scene, b *ballot) State {
-			return State{Token: 1, Session: b.session.id, Nonce: s.find("Void").nonce.Name}
-		},
-		"a removal under way": func(_ *scene, b *ballot) State {
-			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
-		},
-		"a removal in retries": func(_ *scene, b *ballot) State {
-			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
-		},
+		"a removal under way":  {func(s *scene, b *ballot) { s.withdraw(s.Context(), b) }, own},
+		"a removal in retries": {func(s *scene, b *ballot) { s.withdraw(s.Context(), b); s.find("Remove").fail(Answered(errLater)) }, own},
 	} {
 		t.Run(name, func(t *testing.T) {
 			auditing(t, func(t *testing.T, s *scene, b *ballot) {
 				other, _ := s.leading(2)
-				switch name {
-				case "a cast under way":
-					s.casting(t.Context(), "x")
-				case "an orphan":
-					s.impatient()
-				case "a removal under way", "a removal in retries":
-					s.withdraw(t.Context(), b)
-					s.find("Remove")
-				}
-				if name == "a removal in retries" {
-					s.find("Remove").fail(Answered(errLater))
+				if c.before != nil {
+					c.before(s, b)
 				}
 				for range 5 {
 					time.Sleep(pace)
-					s.find("First").answer(answer{first: head(s, b)})
+					s.find("First").answer(c.head(s, b))
 					require.Zero(t, s.count("First"), "it is not read again")
 					require.False(t, other.isLost())
 				}
@@ -108,10 +108,10 @@ func TestEntryThatGoesWhileItIsReadAgain(t *testing.T) {
 		auditing(t, func(t *testing.T, s *scene, b *ballot) {
 			time.Sleep(pace)
 			for range sights {
-				s.next("First").answer(s.back(b))
+				s.next("First").answer(back(b))
 				time.Sleep(200 * time.Millisecond)
 			}
-			s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}})
+			s.next("First").answer(head(b, b.claim.nonce.Name))
 			require.False(t, b.isLost())
 			time.Sleep(200 * time.Millisecond)
 			s.quiet()
@@ -121,7 +121,7 @@ func TestEntryThatGoesWhileItIsReadAgain(t *testing.T) {
 		auditing(t, func(t *testing.T, s *scene, b *ballot) {
 			time.Sleep(pace)
 			for _, nonce := range nonces {
-				s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + string(nonce)}})
+				s.next("First").answer(head(b, s.id+string(nonce)))
 				require.False(t, b.isLost())
 				time.Sleep(400 * time.Millisecond)
 			}
@@ -129,7 +129,8 @@ func TestEntryThatGoesWhileItIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestLookWithoutAnAnswer is sent again; one that is denied says nothing.
+// TestLookWithoutAnAnswer is sent again, for a TTL: then the turn of the election has to come again. One that is denied says
+// nothing.
 func TestLookWithoutAnAnswer(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
 		time.Sleep(pace)
@@ -139,16 +140,25 @@ func TestLookWithoutAnAnswer(t *testing.T) {
 		s.quiet()
 		require.False(t, b.isLost())
 		time.Sleep(pace)
-		s.next("First")
+		s.next("First").answer(answer{})
+
+		began := time.Now()
+		looked := start(func() (struct{}, error) { b.session.checkHead("y"); return struct{}{}, nil })
+		for !looked.returned() {
+			require.LessOrEqual(t, time.Since(began), ttl+time.Second)
+			for _, r := range s.all() {
+				r.fail(Answered(store.ErrUnavailable))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		require.False(t, b.isLost())
 	})
 }
 
-// TestHeadsInTurn: one for each pace, of every election in which the session ever cast, also where nothing stands now.
+// TestHeadsInTurn: one for each pace, of every election in which the session ever cast, even if nothing stands there now.
 func TestHeadsInTurn(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
-		c := s.casting(t.Context(), "y")
-		s.next("Enter").fail(store.ErrDenied)
-		require.True(t, c.returned())
+		s.denied("y")
 		for _, want := range []string{"x", "y", "x", "y"} {
 			time.Sleep(pace)
 			r := s.next("First")
@@ -167,9 +177,7 @@ func TestReconnectionLooksAtAllHeads(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
 		const elections = places + 4 // and "x"
 		for i := range elections {
-			c := s.casting(t.Context(), strconv.Itoa(i))
-			s.find("Enter").fail(store.ErrDenied)
-			require.True(t, c.returned())
+			s.denied(strconv.Itoa(i))
 		}
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
 		require.Zero(t, s.count("First"))
@@ -191,36 +199,16 @@ func TestReconnectionLooksAtAllHeads(t *testing.T) {
 	})
 }
 
-// TestLookWithoutAnAnswerEnds after a TTL, so that the head of one election that can't be read holds up no other: its turn
-// comes again.
-func TestLookWithoutAnAnswerEnds(t *testing.T) {
-	auditing(t, func(t *testing.T, s *scene, b *ballot) {
-		began := time.Now()
-		looked := start(func() (struct{}, error) { b.session.look("y"); return struct{}{}, nil })
-		for !looked.returned() {
-			require.LessOrEqual(t, time.Since(began), ttl+time.Second)
-			for _, r := range s.all() {
-				r.fail(Answered(store.ErrUnavailable))
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		require.False(t, b.isLost())
-	})
-}
-
 // TestElectionsThatAreOver: a session remembers those in which it has a claim, and of the others the last ones that were
-// over. An election that is forgotten costs no other its turn.
+// over. Each that is still audited is looked at within as many paces as there are, and those that are forgotten have no turn.
 func TestElectionsThatAreOver(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
-		token := uint64(1)
 		over := func(election string) {
-			token++
-			c := s.casting(t.Context(), election)
-			s.find("Enter").answer(entered(token, Place{}))
-			require.True(t, c.returned())
-			w := s.withdraw(t.Context(), c.value)
-			s.find("Remove").answer(answer{})
-			<-w.done
+			free := <-s.slots
+			c, err := b.session.claim(election, free)
+			require.NoError(t, err)
+			c.settle()
+			s.slots <- free
 		}
 		name := func(i int) string { return fmt.Sprintf("%04d", i) }
 		for i := range mostElections {
@@ -234,27 +222,7 @@ func TestElectionsThatAreOver(t *testing.T) {
 		require.Contains(t, b.session.elections(), name(1), "a later ballot was cast there")
 		require.NotContains(t, b.session.elections(), name(2))
 		require.Len(t, b.session.elections(), mostElections+1)
-		w := s.withdraw(t.Context(), b)
-		s.find("Remove").answer(answer{})
-		<-w.done
-		require.Contains(t, b.session.elections(), "x", "it was over last")
-		require.Len(t, b.session.elections(), mostElections)
-	})
-}
 
-// TestForgottenElectionCostsNoTurn: each election that is still audited is looked at within as many paces as there are.
-func TestForgottenElectionCostsNoTurn(t *testing.T) {
-	auditing(t, func(t *testing.T, s *scene, b *ballot) {
-		over := func(election string) {
-			free := <-s.slots
-			c, err := b.session.claim(election, free)
-			require.NoError(t, err)
-			c.settle()
-			s.slots <- free
-		}
-		for i := range mostElections {
-			over(strconv.Itoa(i))
-		}
 		paces := func(each func(pace int)) (looked map[string]bool) {
 			looked = map[string]bool{}
 			for i := range mostElections + 1 {
@@ -269,32 +237,36 @@ func TestForgottenElectionCostsNoTurn(t *testing.T) {
 		old := b.session.elections()
 		looked := paces(func(i int) {
 			if i%2 == 0 { // the oldest is forgotten
-				over(fmt.Sprint("new ", i))
+				over(fmt.Sprint("later ", i))
 			}
 		})
 		for _, election := range old {
 			require.True(t, looked[election] || !slices.Contains(b.session.elections(), election), election)
 		}
 		looked = paces(func(int) {})
-		require.Equal(t, b.session.elections(), slices.Sorted(maps.Keys(looked)), "those that are forgotten have no turn")
+		require.Equal(t, b.session.elections(), slices.Sorted(maps.Keys(looked)))
+
+		w := s.withdraw(t.Context(), b)
+		s.find("Remove").answer(answer{})
+		w.succeeds(t)
+		require.Contains(t, b.session.elections(), "x", "it was over last")
+		require.Len(t, b.session.elections(), mostElections)
 	})
 }
 
 // TestSessionThatEndsIsLoggedOnce, whatever is found in how many elections.
 func TestSessionThatEndsIsLoggedOnce(t *testing.T) {
-	var log strings.Builder
-	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
+	var log lines
+	play(t, log.settings(), func(t *testing.T, s *scene) {
 		s.firsts.Store(true)
 		b, _ := s.leading(1)
-		c := s.casting(t.Context(), "y")
-		s.next("Enter").fail(store.ErrDenied)
-		require.True(t, c.returned())
+		s.denied("y")
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3, Connection: 1})
 		for range 3 {
 			synctest.Wait()
 			for _, r := range s.all() { // both at once
 				r.driver.take(r)
-				r.reply <- s.back(b)
+				r.reply <- back(b)
 			}
 			time.Sleep(200 * time.Millisecond)
 		}

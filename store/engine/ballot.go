@@ -19,7 +19,7 @@ type ballot struct {
 	entry   Entry // constant, but for Place, which mu guards
 	doubt   bool  // constant: a request to enter it may still be on its way
 
-	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
+	ctx   context.Context // ends when the ballot is lost, with the reason, under mu
 	end   context.CancelCauseFunc
 	first chan struct{} // closed under mu, as are all below: when the ballot is first
 	asked chan struct{} // closed when an operator has asked it to resign
@@ -37,7 +37,6 @@ type ballot struct {
 	tried     bool     // it may have been acknowledged
 	revision  uint64   // of the last acknowledgement that is known
 	trouble   error    // of the last request to remove it; nil if there was none
-	unknown   bool     // a request to remove it had no answer
 	own, prev *mailbox // of the own entry, and of the nearest ahead; nil if there is none
 	overtaken func()   // ends the read that is under way
 }
@@ -99,7 +98,7 @@ func (b *ballot) Wait(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch lost := b.Err(); {
-	case lost != nil: // also if it is first
+	case lost != nil: // even if it is first
 		return lost
 	case err != nil:
 		return b.engine.life.Fail("wait", b.entry.Election, err)
@@ -145,17 +144,17 @@ func (b *ballot) lose(why error) {
 // loseLocked is lose. The caller holds mu. From here on the ballot is never first, and no acknowledgement is sent.
 func (b *ballot) loseLocked(why error) { b.end(b.engine.life.Fail("stand", b.entry.Election, why)) }
 
-// removed loses a ballot whose entry has been found to be gone. There is nothing to remove if the ballot was never
+// foundGone loses a ballot whose entry has been found to be gone. There is nothing to remove if the ballot was never
 // first, and so never acknowledged, and can't be entered again. The caller holds mu.
-func (b *ballot) removed() {
+func (b *ballot) foundGone() {
 	if !closed(b.first) && !b.doubt {
-		b.isGone()
+		b.markGone()
 	}
 	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
 }
 
-// isGone notes that neither the entry nor an acknowledgement stands. The caller holds mu.
-func (b *ballot) isGone() {
+// markGone closes gone: neither the entry nor an acknowledgement stands. The caller holds mu.
+func (b *ballot) markGone() {
 	if !closed(b.gone) {
 		close(b.gone)
 	}
@@ -227,14 +226,16 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		revision, err = b.session.driver.Acknowledge(call, b.entry, value)
 		return err
 	})
+	b.mu.Lock()
+	b.revision = max(b.revision, revision)
+	if errors.Is(err, ErrGone) {
+		b.foundGone()
+	}
+	b.mu.Unlock()
 	switch {
 	case err == nil:
-		b.acknowledged(revision)
 		return store.Leader{Value: value, Revision: revision}, nil
 	case errors.Is(err, ErrGone):
-		b.mu.Lock()
-		b.removed()
-		b.mu.Unlock()
 		return store.Leader{}, b.Err()
 	case errors.Is(err, ErrOver):
 		b.session.ended()
@@ -245,8 +246,8 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	return store.Leader{}, err
 }
 
-// try notes that there may be an acknowledgement from now on, before it is sent. It refuses if the ballot is lost: a
-// removal that is under way might not know of it.
+// try records, before an acknowledgement is sent, that there might be one from now on. It fails if the ballot is lost: a
+// removal under way might not know of the acknowledgement.
 func (b *ballot) try() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,15 +261,8 @@ func (b *ballot) try() error {
 	return nil
 }
 
-func (b *ballot) acknowledged(revision uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.revision = max(b.revision, revision)
-}
-
-// Withdraw implements store.Ballot. The ballot is lost before its entry is removed: it can't become first, and nothing
-// is acknowledged, while the removal is under way. Its goroutine removes the entry, and goes on after a call that is cut
-// short.
+// Withdraw implements store.Ballot. The ballot is lost before its entry is removed, so during the removal it can't become
+// first, and nothing is acknowledged. Its goroutine removes the entry, even after the call's context has ended.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	b.giveBack()
 	if closed(b.gone) {
@@ -290,19 +284,16 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 
 // withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
 func (b *ballot) withdrawn(call context.Context) error {
-	over, left := b.session.state()
+	finished, unconfirmed := b.session.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case closed(b.gone), over && left == nil:
+	case closed(b.gone), finished && unconfirmed == nil:
 		return nil
-	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
-		if b.unknown { // a request before that one had no answer
-			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, b.trouble)
-		}
+	case closed(b.stuck):
 		return b.trouble
-	case over:
-		return left // nothing is sent any more
+	case finished:
+		return unconfirmed // nothing is sent any more
 	}
 	return adapter.Ended(call, nil, cmp.Or(b.trouble, errRemoving))
 }
@@ -310,14 +301,14 @@ func (b *ballot) withdrawn(call context.Context) error {
 // errRemoving is why a Withdraw that is cut short does not know what became of the ballot.
 var errRemoving = fmt.Errorf("%w: the removal goes on", store.ErrUnknownOutcome)
 
-// giveBack notes that no leader's work depends on the ballot any more, and loses it.
+// giveBack loses the ballot. No leader's work depends on it any more.
 func (b *ballot) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !closed(b.back) {
 		close(b.back)
 	}
-	b.end(b.engine.life.Fail("stand", b.entry.Election, errWithdrawn))
+	b.loseLocked(errWithdrawn)
 }
 
 var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
@@ -339,18 +330,18 @@ func (b *ballot) remove(ctx context.Context) error {
 	if err == nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.isGone()
+		b.markGone()
 	}
 	return err
 }
 
-// note keeps why the entry might still be there, and whether the service has refused to remove it.
-func (b *ballot) note(err error, refused bool) {
+// notRemoved keeps why the entry might still be there, and whether the service has refused to remove it. A refusal stays:
+// a Withdraw that finds one does not wait for an answer.
+func (b *ballot) notRemoved(err error, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unknown = b.unknown || errors.Is(err, store.ErrUnknownOutcome)
-	if refused || !closed(b.stuck) { // a refusal stays: a Withdraw that finds one waits for no answer
-		b.trouble = err
+	if refused || !closed(b.stuck) {
+		b.trouble = after(b.trouble, err)
 	}
 	if refused && !closed(b.stuck) {
 		close(b.stuck)
@@ -364,7 +355,7 @@ func (b *ballot) removal() Removal {
 	return Removal{Entry: b.entry, Led: closed(b.first), Acknowledged: b.tried, Revision: b.revision, Alone: b.alone}
 }
 
-// alone reports whether no other ballot of the session that stands in this election may have been acknowledged.
+// alone reports whether every other ballot of the session in this election is lost or was never acknowledged.
 func (b *ballot) alone() bool {
 	for _, other := range b.session.ballots() {
 		if other == b || other.entry.Election != b.entry.Election {

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,123 +10,99 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWaitReturnsWhenFirst(t *testing.T) {
-	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
-		waiting := s.wait(b)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errDisk)
-		require.False(t, waiting.returned())
-		prev.goes()
-		waiting.succeeds(t)
-		for range 50 { // select is random
-			require.ErrorIs(t, b.Wait(ctx), errDisk, "also if it is first")
-		}
-	})
-}
-
-// TestWaitOfABallotThatIsFirstAndLost: Wait returns that it is lost.
-func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		own.goes()
-		for range 50 { // select is random
-			require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
-		}
-	})
-}
-
-func TestWaitEndsWithItsContextOrItsBallot(t *testing.T) {
-	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, _ *request) {
+// TestWait ends when the ballot is first, or lost, or with its context.
+func TestWait(t *testing.T) {
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		impatient := start(func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
 		patient := s.wait(b)
 		cancel(errDisk)
 		impatient.fails(t, errDisk)
+		require.False(t, patient.returned())
+		prev.goes()
+		patient.succeeds(t)
+		for range 50 { // select is random
+			require.ErrorIs(t, b.Wait(ctx), errDisk, "even if it is first")
+		}
 		own.goes()
-		require.True(t, patient.returned())
-		require.EqualError(t, patient.err, `stand in election "x" on test://: ballot lost: it was removed`)
+		for range 50 {
+			require.EqualError(t, b.Wait(t.Context()), `stand in election "x" on test://: ballot lost: it was removed`, "even if it was first")
+		}
+	})
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, _ *request) {
+		c := s.wait(b)
+		own.goes()
+		c.fails(t, store.ErrLost)
 	})
 }
 
+// TestAcknowledge: it needs a Wait that has returned nil. What was sent may have been carried out.
 func TestAcknowledge(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(1, Place{})
+		s.next("Entry").shows(State{Token: 1})
+		_, err := b.Acknowledge(t.Context(), "value")
+		require.ErrorIs(t, err, store.ErrNotFirst, "even if it is first")
+		s.quiet()
+		require.NoError(t, b.Wait(t.Context()))
+		_, err = b.Acknowledge(t.Context(), string(make([]byte, store.MaxValue+1)))
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.False(t, b.removal().Acknowledged, "nothing was sent")
+
 		c := s.acknowledge(b)
 		r := s.next("Acknowledge")
 		require.Equal(t, "own1 value", r.key+" "+r.value)
 		r.answer(answer{revision: 9})
 		c.succeeds(t)
 		require.Equal(t, store.Leader{Value: "value", Revision: 9}, c.value)
-		again := s.acknowledge(b)
+		first := s.acknowledge(b)
+		r = s.next("Acknowledge")
+		second := s.acknowledge(b)
+		r.driver.take(r)
+		s.next("Acknowledge").answer(answer{revision: 11})
+		second.succeeds(t)
+		r.answer(answer{revision: 10}) // answers come in any order
+		first.succeeds(t)
+		c = s.acknowledge(b)
 		s.next("Acknowledge").fail(errLater)
-		again.fails(t, store.ErrUnknownOutcome)
+		c.fails(t, store.ErrUnknownOutcome)
 		s.withdraw(t.Context(), b)
-		r = s.next("Remove")
-		require.True(t, r.removal.Led && r.removal.Acknowledged)
-		require.Equal(t, uint64(9), r.removal.Revision)
+		removal := s.next("Remove").removal
+		require.True(t, removal.Led && removal.Acknowledged)
+		require.Equal(t, uint64(11), removal.Revision)
 	})
 }
 
-// TestAcknowledgeBeforeWaitIsRefused, also if the ballot is first.
-func TestAcknowledgeBeforeWaitIsRefused(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b := s.cast(1, Place{})
-		s.next("Entry").shows(State{Token: 1})
-		_, err := b.Acknowledge(t.Context(), "value")
-		require.ErrorIs(t, err, store.ErrNotFirst)
-		require.NoError(t, b.Wait(t.Context()))
-		_, err = b.Acknowledge(t.Context(), strings.Repeat("x", store.MaxValue+1))
-		require.ErrorIs(t, err, store.ErrInvalid)
-		s.withdraw(t.Context(), b)
-		require.False(t, s.next("Remove").removal.Acknowledged, "nothing was sent")
-	})
-}
-
-func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		c := s.acknowledge(b)
-		s.next("Acknowledge").fail(ErrGone)
-		c.fails(t, store.ErrLost)
-		require.True(t, b.isLost())
-		_, err := b.Acknowledge(t.Context(), "value")
-		require.ErrorIs(t, err, store.ErrLost)
-		s.quiet()
-	})
-}
-
-// TestAcknowledgeEndsWithItsBallot: its outcome is unknown, and the removal takes that into account.
-func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		c := s.acknowledge(b)
-		s.next("Acknowledge")
-		s.withdraw(t.Context(), b)
-		c.fails(t, store.ErrLost)
-		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
-		require.True(t, s.next("Remove").removal.Acknowledged)
-	})
-}
-
-// TestAcknowledgeWhileTheBallotIsWithdrawn is not sent: the removal might not know of it.
-func TestAcknowledgeWhileTheBallotIsWithdrawn(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		s.withdraw(t.Context(), b)
-		s.next("Remove")
-		require.ErrorIs(t, b.try(), store.ErrLost)
-		_, err := b.Acknowledge(t.Context(), "value")
-		require.ErrorIs(t, err, store.ErrLost)
-		require.Zero(t, s.count("Acknowledge"))
-	})
-}
-
-// TestRevisionNeverGoesBack: answers to two requests may come in any order.
-func TestRevisionNeverGoesBack(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		s.acknowledge(b)
-		first := s.next("Acknowledge")
-		s.acknowledge(b)
-		first.driver.take(first)
-		s.next("Acknowledge").answer(answer{revision: 9})
-		first.answer(answer{revision: 8})
-		require.Equal(t, uint64(9), b.removal().Revision)
-	})
+// TestAcknowledgeOfALostBallot says that the ballot is lost, even if the driver's error does not. If the ballot is lost
+// while the request is under way, the outcome is unknown. After that nothing is sent: a removal might not know of it.
+func TestAcknowledgeOfALostBallot(t *testing.T) {
+	for name, lose := range map[string]func(s *scene, b *ballot, own *request){
+		"gone":      func(s *scene, _ *ballot, _ *request) { s.next("Acknowledge").fail(ErrGone) },
+		"withdrawn": func(s *scene, b *ballot, _ *request) { s.withdraw(s.Context(), b) },
+		"late": func(s *scene, _ *ballot, own *request) {
+			s.deaf.Store(true)
+			own.goes()
+			s.next("Acknowledge").fail(errLater)
+			s.deaf.Store(false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
+				c := s.acknowledge(b)
+				s.next("Acknowledge")
+				lose(s, b, own)
+				c.fails(t, store.ErrLost)
+				if name != "gone" {
+					require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
+				}
+				require.True(t, b.removal().Acknowledged)
+				require.ErrorIs(t, b.try(), store.ErrLost)
+				_, err := b.Acknowledge(t.Context(), "value")
+				require.ErrorIs(t, err, store.ErrLost)
+				require.Zero(t, s.count("Acknowledge"))
+			})
+		})
+	}
 }
 
 // TestWithdraw: the ballot is lost before the request is sent. The request is repeated until it is answered.
@@ -149,16 +123,6 @@ func TestWithdraw(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, b.Withdraw(ctx), "it is known to be gone")
-		s.quiet()
-	})
-}
-
-// TestWithdrawThatFindsTheSessionOver succeeds: the entry has ended with the session.
-func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		c := s.withdraw(t.Context(), b)
-		s.next("Remove").fail(ErrOver)
-		c.succeeds(t)
 		s.quiet()
 	})
 }
@@ -185,18 +149,23 @@ func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
 	})
 }
 
-// TestWithdrawGoesOnInTheBackground, once. The calls that are cut short say that the outcome is unknown.
+// TestWithdrawGoesOnInTheBackground, once. The calls that are cut short say that the outcome is unknown, even if the last
+// request was not carried out: one before it might have been.
 func TestWithdrawGoesOnInTheBackground(t *testing.T) {
 	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		one, two := s.withdraw(ctx, b), s.withdraw(ctx, b)
-		cancel(errDisk)
-		require.True(t, one.returned() && two.returned())
-		require.ErrorIs(t, one.err, errDisk)
-		require.ErrorIs(t, one.err, store.ErrUnknownOutcome)
-		require.Equal(t, 1, s.count("Remove"))
-		s.next("Remove").fail(errLater)
-		time.Sleep(50 * time.Millisecond)
+		for _, failure := range []error{nil, errLater, errUnsent} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			one, two := s.withdraw(ctx, b), s.withdraw(ctx, b)
+			if failure != nil {
+				s.next("Remove").fail(failure)
+			}
+			cancel(errDisk)
+			require.True(t, one.returned() && two.returned())
+			require.ErrorIs(t, one.err, errDisk)
+			require.ErrorIs(t, one.err, store.ErrUnknownOutcome)
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, 1, s.count("Remove"))
+		}
 		s.next("Remove").answer(answer{})
 		s.quiet()
 		require.NoError(t, b.Withdraw(t.Context()))
@@ -228,9 +197,7 @@ func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
 // TestAlone: no other ballot of this session and election that stands may have been acknowledged.
 func TestAlone(t *testing.T) {
 	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		other := s.cast(2, Place{})
-		s.next("Entry").shows(State{Token: 2})
-		require.NoError(t, other.Wait(t.Context()))
+		other, _ := s.leading(2)
 		require.True(t, b.alone())
 		s.acknowledge(other)
 		s.next("Acknowledge").fail(errLater)
@@ -244,49 +211,9 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestResignationRequested: the ballot's watch reports it, at once or later, and only once.
-func TestResignationRequested(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		require.Empty(t, b.ResignationRequested())
-		select {
-		case <-b.ResignationRequested():
-			require.Fail(t, "not asked")
-		default:
-		}
-		for range 2 {
-			own.tells(News{State: &State{Token: 1, Resign: true}})
-			<-b.ResignationRequested()
-		}
-		require.False(t, b.isLost(), "its owner resigns in order")
-		s.quiet()
-
-		b = s.cast(2, Place{})
-		s.next("Entry").shows(State{Token: 2, Resign: true})
-		<-b.ResignationRequested()
-	})
-}
-
-// TestRequestResignation is sent until it is answered.
-func TestRequestResignation(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		require.ErrorIs(t, s.Engine.RequestResignation(t.Context(), "", 7), store.ErrInvalid)
-		c := start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
-		s.next("RequestResignation").fail(errLater)
-		time.Sleep(50 * time.Millisecond)
-		r := s.next("RequestResignation")
-		require.Equal(t, "x 7", r.election+" "+r.key)
-		r.answer(answer{})
-		c.succeeds(t)
-		c = start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
-		s.next("RequestResignation").fail(store.ErrDenied)
-		require.True(t, c.returned())
-		require.EqualError(t, c.err, `request the resignation in election "x" on test://: permission denied`)
-	})
-}
-
-// TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back, since the leader's work has to stop
-// first. The entry of a waiting ballot is removed at once.
-func TestLeaderWhoseWatchIsRefused(t *testing.T) {
+// TestWatchThatIsRefused costs the ballot. Its entry is removed, so that no other waits for it: at once, or when a leader's
+// work has stopped and its owner gives the ballot back.
+func TestWatchThatIsRefused(t *testing.T) {
 	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		own.tells(News{Over: true})
 		s.next("Entry").fail(store.ErrDenied)
@@ -297,10 +224,14 @@ func TestLeaderWhoseWatchIsRefused(t *testing.T) {
 		s.next("Remove").answer(answer{})
 		c.succeeds(t)
 	})
-	playWaiting(t, behind, func(t *testing.T, s *scene, _ *ballot, own, _ *request) {
-		own.tells(News{Over: true})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
 		s.next("Entry").fail(store.ErrDenied)
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), store.ErrLost)
+		require.ErrorIs(t, b.Err(), store.ErrDenied)
 		s.next("Remove").answer(answer{})
+		s.quiet()
 	})
 }
 
@@ -349,24 +280,16 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 	}
 }
 
-// TestWithdrawAfterTheSessionWasGivenUp because there were no answers does not wait for one: nothing is sent any more.
-func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		s.session.ends(errLater)
-		c := s.withdraw(t.Context(), b)
-		require.True(t, c.returned(), "at once")
-		require.ErrorIs(t, c.err, errLater, "it might stand")
-	})
-}
-
-// TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry is gone.
+// TestWithdrawAfterTheEndOfASession that was given up waits for no answer: nothing is sent any more. It succeeds once the
+// service has confirmed the end: the entry is gone.
 func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
-		var log strings.Builder
-		play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
+		var log lines
+		play(t, log.settings(), func(t *testing.T, s *scene) {
 			b := s.cast(1, Place{})
 			s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 			s.session.ends(errDisk)
+			require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
 			end := s.next("End")
 			if !confirmed {
 				end.fail(store.ErrUnavailable)
@@ -383,45 +306,8 @@ func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 	}
 }
 
-// TestWithdrawAfterARefusal succeeds once the session has ended, which took the entry along.
-func TestWithdrawAfterARefusal(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		c := s.withdraw(t.Context(), b)
-		s.next("Remove").fail(store.ErrDenied)
-		c.fails(t, store.ErrDenied)
-		s.next("End").answer(answer{})
-		require.NoError(t, b.Withdraw(t.Context()))
-	})
-}
-
-// TestAcknowledgeSaysThatItsBallotIsLost, also if the driver's error does not.
-func TestAcknowledgeSaysThatItsBallotIsLost(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		s.deaf.Store(true)
-		c := s.acknowledge(b)
-		own.goes()
-		s.next("Acknowledge").fail(errLater)
-		c.fails(t, store.ErrLost)
-		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
-		s.deaf.Store(false)
-	})
-}
-
-// TestWatchThatIsRefusedWhileTheBallotIsWithdrawn: the removal that is under way is enough.
-func TestWatchThatIsRefusedWhileTheBallotIsWithdrawn(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b := s.cast(7, behind)
-		entry := s.next("Entry")
-		s.deaf.Store(true)
-		s.withdraw(t.Context(), b)
-		entry.fail(store.ErrDenied)
-		require.Equal(t, 1, s.count("Remove"))
-		s.deaf.Store(false)
-	})
-}
-
 // TestTermNeedsALeaseThatARenewalReaches: a ballot whose lease would end before the next renewal can arrive is not told
-// that it is first until a renewal has come.
+// that it is first until a renewal has come. That the lease has ended is the caller's to look at.
 func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 	const trip = ttl / 5
 	play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -429,10 +315,9 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		s.next("Open")
 		time.Sleep(trip) // what opening the session proves is as old as that
 		s.next("Open").answer(answer{})
-		s.next("Enter").answer(entered(1, Place{}))
-		s.next("Entry").shows(State{Token: 1})
+		s.next("Enter").fail(store.ErrDenied)
 		b := s.cast(2, Place{})
-		s.next("Entry").shows(State{Token: 2})
+		own := s.next("Entry").shows(State{Token: 2})
 		require.NoError(t, b.Wait(t.Context()), "another round trip fits into the lease")
 
 		time.Sleep(b.Lease().Remaining() - trip + time.Nanosecond)
@@ -450,6 +335,7 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		require.True(t, s.holds(b))
 
 		time.Sleep(time.Nanosecond) // the lease ends, and the next one begins with what is left of a late renewal
+		require.NoError(t, b.Wait(t.Context()))
 		sent = store.Now()
 		time.Sleep(trip * 2)
 		s.session.renew(Proof{Sent: sent, Valid: trip * 3})
@@ -457,38 +343,14 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		require.False(t, late.returned())
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
 		late.succeeds(t)
-	})
-}
 
-// TestWaitWithoutALease: that the lease has ended is the caller's to look at; and a ballot that is lost meanwhile is lost.
-func TestWaitWithoutALease(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.casting(t.Context(), "y")
-		s.next("Open")
-		time.Sleep(ttl / 2)
-		s.next("Open").answer(answer{})
-		s.find("Enter").fail(store.ErrDenied)
-		b := s.cast(1, Place{})
-		own := s.find("Entry").shows(State{Token: 1})
-		one := s.wait(b)
-		require.False(t, one.returned())
 		time.Sleep(b.Lease().Remaining())
-		one.succeeds(t)
-		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
-		require.NoError(t, b.Wait(t.Context()))
+		sent = store.Now()
+		time.Sleep(trip * 2)
+		s.session.renew(Proof{Sent: sent, Valid: trip * 3})
+		late = s.wait(b)
+		require.False(t, late.returned())
 		own.goes()
-		require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
-	})
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.casting(t.Context(), "y")
-		s.next("Open")
-		time.Sleep(ttl / 2)
-		s.next("Open").answer(answer{})
-		s.find("Enter").fail(store.ErrDenied)
-		b := s.cast(1, Place{})
-		own := s.find("Entry").shows(State{Token: 1})
-		one := s.wait(b)
-		own.goes()
-		one.fails(t, store.ErrLost)
+		late.fails(t, store.ErrLost)
 	})
 }

@@ -59,30 +59,30 @@ func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, err
 	}
 }
 
-// tryCast casts one ballot in the present session. However it ends, the slot is free, or an orphan has it.
+// tryCast casts one ballot in the present session. When it returns, the slot is free, or an orphan has it.
 func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, error) {
 	s, err := e.openSession(ctx)
 	if err != nil {
 		return nil, adapter.NotCast(err)
 	}
-	c, slot, err := s.newClaim(ctx, election)
+	c, err := s.newClaim(ctx, election)
 	if err != nil {
 		return nil, err
 	}
 	entry, doubt, err := c.enter(ctx, value)
 	if err == nil {
 		if b := c.stand(entry, doubt); b != nil {
-			e.slots <- slot
+			e.slots <- c.slot
 			return b, nil
 		}
 		err = errAgain
 	}
-	c.abandon(slot, doubt)
+	c.abandon(doubt)
 	return nil, err
 }
 
-// enter makes the entry. After an unknown outcome it sends the request again, with the same nonce, so that there is
-// never a second entry. doubt: there may be an entry besides the one returned, now or later.
+// enter makes the entry. After an unknown outcome it sends the request again with the same nonce, so that there is never
+// a second entry. doubt: there might be an entry that enter has not returned, now or later.
 func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt bool, err error) {
 	s := c.session
 	var last error
@@ -116,17 +116,17 @@ func (c *claim) enter(ctx context.Context, value string) (entry Entry, doubt boo
 	}
 }
 
-// stand makes a ballot of the entry, or returns nil if the session is over, which takes the entry along.
+// stand makes a ballot of the entry, or returns nil if the session, and so the entry, is gone.
 func (c *claim) stand(entry Entry, doubt bool) *ballot {
 	b := newBallot(c, entry, doubt)
 	e := c.session.engine
 	e.mu.Lock()
-	over := c.session.over
-	if !over {
+	finished := c.session.finished
+	if !finished {
 		c.ballot = b
 	}
 	e.mu.Unlock()
-	if over {
+	if finished {
 		return nil
 	}
 	b.start()
@@ -135,13 +135,12 @@ func (c *claim) stand(entry Entry, doubt bool) *ballot {
 
 // abandon ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then. If
 // the store was stopped, its session is over.
-func (c *claim) abandon(slot *slot, doubt bool) {
-	e := c.session.engine
-	if doubt && e.life.Go(func() { c.void(); e.slots <- slot }) {
+func (c *claim) abandon(doubt bool) {
+	if doubt && c.session.engine.life.Go(c.void) {
 		return
 	}
 	c.settle()
-	e.slots <- slot
+	c.session.engine.slots <- c.slot
 }
 
 // void removes the entry of the cast, now or when it comes to be.
@@ -149,4 +148,5 @@ func (c *claim) void() {
 	c.remove(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
 		return c.session.driver.Void(ctx, c.election, c.nonce)
 	}, func(error, bool) {})
+	c.session.engine.slots <- c.slot
 }

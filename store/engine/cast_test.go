@@ -14,9 +14,7 @@ import (
 
 func TestEnterIsSentAgainWithTheSameNonce(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent} {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			s.cast(1, Place{})
-			s.next("Entry").shows(State{Token: 1})
+		playLeading(t, func(t *testing.T, s *scene, _ *ballot, _ *request) {
 			c := s.casting(t.Context(), "x")
 			first := s.next("Enter")
 			require.Equal(t, "value", first.value)
@@ -32,22 +30,19 @@ func TestEnterIsSentAgainWithTheSameNonce(t *testing.T) {
 }
 
 func TestNoncesDiffer(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
+	playLeading(t, func(t *testing.T, s *scene, _ *ballot, _ *request) {
 		names, slots := map[string]bool{}, map[int]uint64{}
-		for i := range 3 * Slots {
+		for range 3 * Slots {
 			c := s.casting(t.Context(), "x")
-			if i == 0 {
-				s.next("Open").answer(answer{})
-			}
 			r := s.find("Enter")
 			require.False(t, names[r.nonce.Name])
 			require.Less(t, slots[r.nonce.Slot], r.nonce.Turn)
 			names[r.nonce.Name], slots[r.nonce.Slot] = true, r.nonce.Turn
 			r.fail(store.ErrInvalid)
-			require.True(t, c.returned())
+			c.fails(t, store.ErrInvalid)
 		}
 		require.Len(t, slots, Slots)
-		require.Equal(t, uint64(3), slots[0])
+		require.Equal(t, uint64(3), slots[Slots-1])
 	})
 }
 
@@ -156,7 +151,7 @@ func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 }
 
 // TestOrphansHoldBackCasts: at most 32 are under way. Callers that wait are served in the order in which they came, or
-// give up.
+// give up. The end of the session frees the slots of its orphans.
 func TestOrphansHoldBackCasts(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for i := range Slots {
@@ -167,6 +162,7 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		leaves := s.casting(ctx, "leaves")
 		second := s.casting(t.Context(), "second")
+		third := s.casting(t.Context(), "third")
 		require.Zero(t, s.count("Enter"))
 		cancel(errDisk)
 		leaves.fails(t, errDisk)
@@ -175,28 +171,21 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 		s.all()[3].answer(answer{}) // one without an answer delays no other
 		require.Equal(t, "first", s.find("Enter").election)
 		s.find("Enter").answer(entered(1, Place{}))
-		require.True(t, first.returned())
+		first.succeeds(t)
 		require.Equal(t, "second", s.find("Enter").election)
-		s.find("Enter").answer(entered(2, Place{}))
-		require.True(t, second.returned())
 		require.Same(t, oldest, s.find("Void"))
-	})
-}
 
-// TestEndOfTheSessionFreesTheSlots: the orphans ended with it.
-func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for i := range Slots {
-			s.impatientIn(strconv.Itoa(i))
-		}
-		c := s.casting(t.Context(), "x")
 		s.session.ends(nil)
+		s.next("Enter").fail(errLater)
 		require.Zero(t, s.count("Void"))
-		require.Len(t, s.slots, Slots)
+		require.False(t, second.returned() || third.returned())
 		time.Sleep(50 * time.Millisecond)
 		s.next("Open").answer(answer{})
 		s.next("Enter").answer(entered(1, Place{}))
-		c.succeeds(t)
+		s.next("Enter").answer(entered(2, Place{}))
+		second.succeeds(t)
+		third.succeeds(t)
+		require.Len(t, s.slots, Slots)
 	})
 }
 
@@ -261,33 +250,9 @@ func TestSessionOverWhileTheReplyIsOnItsWay(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				s.next("Open").answer(answer{})
 				s.next("Enter").answer(entered(2, Place{}))
-				require.True(t, c.returned())
+				c.succeeds(t)
 				require.Equal(t, uint64(2), c.value.Token())
 			})
 		})
 	}
-}
-
-// TestVoidThatIsRefusedEndsTheSession.
-func TestVoidThatIsRefusedEndsTheSession(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.impatient()
-		s.next("Void").fail(store.ErrDenied)
-		s.next("End").answer(answer{})
-		require.Len(t, s.slots, Slots)
-	})
-}
-
-func TestCastChecksItsArguments(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, err := s.Engine.Cast(t.Context(), "/", "")
-		require.ErrorIs(t, err, store.ErrInvalid)
-		_, err = s.Engine.Cast(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
-		require.ErrorIs(t, err, store.ErrInvalid)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err = s.Engine.Cast(ctx, "x", "")
-		require.ErrorIs(t, err, context.Canceled)
-		s.quiet()
-	})
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/go-leadership/leadership/internal/teller"
 )
 
-// claim is a nonce that might have an entry in a session: that of a cast under way, of a ballot, or of an orphan, which
-// is a cast whose caller has gone. It is settled once the entry is known to be gone for good. The end of the session
-// takes all its entries along, and no claim outlives it.
+// claim is a nonce that might have an entry in a session. It is of a cast under way, of a ballot, or of an orphan: a cast
+// whose caller has gone. A claim is settled once the entry is known to be gone for good. No claim outlives its session,
+// whose end removes all its entries.
 type claim struct {
 	session  *session
 	election string
 	nonce    Nonce
+	slot     *slot   // held until the outcome of Enter is known, or the orphan is void
 	ballot   *ballot // guarded by the engine's mu, as is refused; nil: there is none, or not yet
 	refused  bool    // the service refuses to remove the entry
 }
@@ -33,17 +34,17 @@ type record struct {
 }
 
 // newClaim waits for a slot, and makes a claim with a new nonce. Those who wait get a slot in the order in which they
-// came. errAgain: the session is over. It fails if a removal in the election was refused: see refuse.
-func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot, error) {
+// came. errAgain: the session is finished. It fails if a removal in the election was refused: see refuse.
+func (s *session) newClaim(ctx context.Context, election string) (*claim, error) {
 	select {
 	case free := <-s.engine.slots:
 		c, err := s.claim(election, free)
 		if err != nil {
 			s.engine.slots <- free
 		}
-		return c, free, err
+		return c, err
 	case <-ctx.Done():
-		return nil, nil, adapter.Ended(ctx, nil, s.engine.gate.err())
+		return nil, adapter.Ended(ctx, nil, s.engine.gate.err())
 	}
 }
 
@@ -51,7 +52,7 @@ func (s *session) claim(election string, free *slot) (*claim, error) {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.over {
+	if s.finished {
 		return nil, errAgain
 	}
 	r := s.record(election)
@@ -61,13 +62,13 @@ func (s *session) claim(election string, free *slot) (*claim, error) {
 	s.claimed(r)
 	e.casts++
 	free.turn++
-	c := &claim{session: s, election: election}
+	c := &claim{session: s, election: election, slot: free}
 	c.nonce = Nonce{Name: fmt.Sprintf("%s%08x", e.id, e.casts), Slot: free.number, Turn: free.turn}
 	s.claims[c.nonce.Name] = c
 	return c, nil
 }
 
-// settle notes that the entry is known to be gone for good.
+// settle ends a claim whose entry is known to be gone for good.
 func (c *claim) settle() {
 	s := c.session
 	s.engine.mu.Lock()
@@ -77,9 +78,9 @@ func (c *claim) settle() {
 	s.settled(s.records[c.election])
 }
 
-// remove removes the entry, since those behind it would never lead: again and again, until the entry or the session is
-// gone. note is told why an attempt failed, and whether the service has refused it: see refuse.
-func (c *claim) remove(what string, request func(context.Context) error, note func(err error, refused bool)) {
+// remove removes the entry, which would block the queue for good. It tries again until the entry or the session is gone.
+// failed receives why an attempt failed, and whether the service has refused it: see refuse.
+func (c *claim) remove(what string, request func(context.Context) error, failed func(err error, refused bool)) {
 	s := c.session
 	var denied denials
 	var again teller.Reminder
@@ -99,11 +100,11 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 		}
 		borne := denied.bears(err, s.engine.settings.DenialTimeout)
 		if adapter.Uncertain(err) || borne {
-			note(err, false)
+			failed(err, false)
 			wait.Pause(s.ctx)
 			continue
 		}
-		note(err, true)
+		failed(err, true)
 		c.refuse(what, err, &again)
 		pause = min(max(100*time.Millisecond, 2*pause), refusedPause)
 		adapter.PauseFor(s.ctx, pause)

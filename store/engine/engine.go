@@ -4,19 +4,28 @@
 //	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, RemovedReason: "its key was deleted"})
 //
 // Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore;
-// [Handover], [ProcessBound], [Conditioner] and [Peers] only if they need them. Package drivertest has a case for each thing that the
-// engine relies on. Readers of the engine read this page, then session.go, claim.go, cast.go, line.go, ballot.go,
+// [Handover], [ProcessBound], [Conditioner] and [Peers] only if they need them. Package drivertest has a case for each thing
+// that the engine relies on. Readers of the engine read this page, then session.go, claim.go, cast.go, line.go, ballot.go,
 // audit.go, observe.go and gate.go.
+//
+// # Words
+//
+//	entry    a ballot as the service keeps it. Gone: it does not stand, and never will again
+//	claim    a nonce that might have an entry: of a cast under way, a ballot, or an orphan. Settled: the entry is gone
+//	lost     a ballot that can't lead any more, even if its entry still stands
+//	finished a session that this process does not use any more, even if the service still keeps it
+//	resync   to read again what a watch has told, since a watch might lose a change
+//	outage   the service does not answer. A probe is a request that the gate lets through meanwhile
 //
 // # A session
 //
-//	none ──Cast──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
+//	none ──Cast──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ finished ──▶ none
 //
 // One goroutine, the keeper, runs from the first Cast until no session is wanted (session.go). It opens a session,
-// renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only
-// then the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work
-// still goes on then, the session ends when the work has stopped, and the next one is opened meanwhile. The end of a
-// session takes all its entries along.
+// renews it, and ends it. However a session ends, finish first tells the ballots why, then ends the lease, and only then
+// the keeper lets the session go: no rival leads before this process knows that it does not lead. If a leader is still
+// working then, the session ends after that work, and the keeper opens the next session meanwhile. The service removes
+// all entries of a session that ends.
 //
 // # A claim
 //
@@ -35,18 +44,18 @@
 //	   │                                            │
 //	   └────deleted, withdrawn, session over────────┴──▶ lost ──▶ gone
 //
-// A ballot never goes back. Its goroutine is read from top to bottom (line.go): waitInLine, guard, finish. Two watches, of the
-// own entry and of the nearest ahead, put what they tell into mailboxes, and ring the bell that the goroutine rests on.
-// What is known counts while it is read anew. The set of entries ahead only shrinks. So when the nearest has gone, and it
-// was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end before they tell of
-// a later end of another's. Then the ballot is first within the watch's call, and no request is needed. In every other
-// case the engine reads the own entry after it has learned that the nearest has gone, or asks the service what is ahead.
+// A ballot never goes back. Its goroutine reads from top to bottom (line.go): stand, then finish. Two watches, of the
+// own entry and of the nearest ahead, put their news into mailboxes, and ring the bell on which the goroutine rests. What
+// is known counts while the goroutine reads it again. The set of entries ahead only shrinks. So if the nearest has gone and
+// was the only one ahead, the ballot is first if it stands. Watches of one stream tell its own end before a later end of
+// another entry: then the ballot is first within the watch's call, without a request. In every other case, once the
+// nearest has gone, the engine reads the own entry or asks the service what is ahead.
 //
 // # What can't be explained
 //
-// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). A
-// removal that is refused for good does so once no ballot of the session leads (refused.go). The engine has no other way
-// to heal.
+// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). A removal that
+// the service refuses ends the session once no leader's work depends on it (refused.go). The engine has no other way to
+// heal.
 //
 // # An observation
 //
@@ -64,11 +73,11 @@
 //
 // All requests pass one gate (gate.go). Reads have 16 places, in the order of asking; a ballot that might be first comes
 // before all other reads, and a pause after an error holds no place. While the service does not answer, every request
-// also waits for a turn (outage.go). The first turn comes at once, the next ones after 50 ms, 100 ms, 200 ms and then
-// 250 ms each; every other one is for a request that opens a session. The first answer lets all through that wait. What
-// the driver sends in Keep does not wait.
+// waits until it is let through as a probe (outage.go). The first probe is sent at once, the next after 50 ms, 100 ms,
+// 200 ms and then 250 ms each; every other one is a request that opens a session. The first answer lets all waiting
+// requests through. Requests that the driver sends in Keep do not wait.
 //
-// A watch might lose a change. So one ballot or observation reads anew at each pace, in turn (rota.go).
+// A watch might lose a change. So at each pace one ballot or observation resyncs: it reads again what it knows (rota.go).
 //
 // # Goroutines
 //
@@ -107,7 +116,7 @@ type Settings struct {
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits a second for it
 
-	Lifeline Lifeline // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
+	Lifeline Lifeline // knows the sessions of a driver with Handover; nil if there is none. Close closes it
 
 	VirtualTime bool // the store is used within a bubble of testing/synctest, where no machine is suspended
 
@@ -118,25 +127,25 @@ type Settings struct {
 
 // Engine implements store.Store. New makes one.
 type Engine struct {
-	driver     Driver
-	peers      Peers // the driver, if it is of such a service
-	settings   Settings
-	id         string // random: the nonces of this store begin with it
-	life       *adapter.Lifecycle
-	program    program
-	gate       gate
-	rota       rota
-	confirming chan struct{}  // has one while a confirmation is under way
-	slots      chan *slot     // those that are free, in the order in which they are taken
-	keeper     sync.WaitGroup // the goroutine that runs keepSessions, and those that end sessions after it
-	calls      sync.WaitGroup // calls of users; one is added under mu while closed is false
-	unwatch    func()         // ends the watch for suspensions
-	closing    sync.Once
-	closed     error       // what Close returns; written once by closing
-	worked     atomic.Bool // a ballot was cast, or a read of an election was answered
+	driver       Driver
+	peers        Peers // the driver, if it is of such a service
+	settings     Settings
+	id           string // random: the nonces of this store begin with it
+	life         *adapter.Lifecycle
+	program      program
+	gate         gate
+	rota         rota
+	confirming   chan struct{}  // has one while a confirmation is under way
+	slots        chan *slot     // those that are free, in the order in which they are taken
+	keeper       sync.WaitGroup // the goroutine that runs keepSessions, and those that end sessions after it
+	calls        sync.WaitGroup // calls of users; one is added under mu while closed is false
+	stopWatching func()         // ends the watch for suspensions
+	closeOnce    sync.Once
+	closed       error       // what Close returns; written once by Close
+	worked       atomic.Bool // a ballot was cast, or a read of an election was answered
 
 	mu           sync.Mutex
-	ended        bool                    // guarded by mu, as are all below: Close has begun
+	closing      bool                    // guarded by mu, as are all below: Close has begun
 	current      *session                // nil while there is none
 	opening      *opening                // nil unless a session is wanted and there is none
 	keeping      bool                    // the keeper runs
@@ -165,7 +174,7 @@ func New(d Driver, s Settings) *Engine {
 		e.slots <- &slot{number: i}
 	}
 	e.life.Go(e.maintain)
-	e.unwatch = e.watchSuspensions()
+	e.stopWatching = e.watchSuspensions()
 	return e
 }
 
@@ -183,11 +192,8 @@ func (e *Engine) watchSuspensions() (stop func()) {
 			s.lease.Check()
 		}
 	})
-	if err != nil {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			e.program.log(slog.LevelWarn, "can't watch for suspensions of the machine, so the end of a term might be noticed late", "store", e.settings.Name, "error", err)
-		}
-		return func() {}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		e.program.log(slog.LevelWarn, "can't watch for suspensions of the machine, so the end of a term might be noticed late", "store", e.settings.Name, "error", err)
 	}
 	return stop
 }
@@ -204,23 +210,29 @@ func (e *Engine) TTL() time.Duration { return e.settings.TTL }
 // Worked implements store.Store.
 func (e *Engine) Worked() bool { return e.worked.Load() }
 
-// call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
-// waits for done. The caller's is asked before mu is locked: it might be of the program's own type, and wait for a caller.
-func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
-	call, end, err := e.life.Call(ctx)
+// begin begins a call of a user. Close waits until the call is done with calls.Done. ctx is asked before mu is locked: it
+// might be of the program's own type, and wait for another caller.
+func (e *Engine) begin(ctx context.Context) error {
+	err := context.Cause(ctx)
 	e.mu.Lock()
-	ended := e.ended
-	if err == nil && !ended {
+	defer e.mu.Unlock()
+	switch {
+	case e.closing: // even if ctx has ended
+		return store.ErrClosed
+	case err == nil:
 		e.calls.Add(1)
 	}
-	e.mu.Unlock()
-	if ended { // whatever ctx says
-		if err == nil {
-			end()
-		}
-		err = store.ErrClosed
+	return err
+}
+
+// call begins a call of a user, whose context also ends when the store is closed.
+func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
+	if err := e.begin(ctx); err != nil {
+		return nil, nil, err
 	}
+	call, end, err := e.life.Call(ctx)
 	if err != nil {
+		e.calls.Done()
 		return nil, nil, err
 	}
 	return call, func() { end(); e.calls.Done() }, nil
@@ -231,27 +243,27 @@ func (e *Engine) call(ctx context.Context) (call context.Context, done func(), e
 // observations are getting old.
 func (e *Engine) maintain() {
 	for tick := 0; e.life.Calls.Err() == nil; tick++ {
-		e.freshen()
+		e.resyncOld()
 		if tick%2 == 0 {
 			e.confirmSoon()
 			e.dropUnused()
 			if tick > 0 { // at first nothing has been watched for long
-				e.rota.turn()
+				e.rota.advance()
 			}
 		}
 		adapter.PauseFor(e.life.Calls, e.settings.Pace/2)
 	}
 }
 
-// freshen reads the leader of each observation that has not been confirmed for more than 3/2 of a pace. It is called
+// resyncOld reads the leader of each observation that has not been confirmed for more than 3/2 of a pace. It is called
 // every half of one, so that what an observation knows is never older than two paces, or TTL/2, and the round trip of
 // that read.
-func (e *Engine) freshen() {
+func (e *Engine) resyncOld() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, o := range e.observations {
 		if suspension.Since(o.now().AsOf) > e.settings.Pace*3/2 {
-			o.refresh()
+			o.resync()
 		}
 	}
 }
@@ -281,37 +293,32 @@ func (e *Engine) dropUnused() {
 	for election, o := range e.observations {
 		if o.callers == 0 && time.Since(o.used) >= e.settings.TTL {
 			delete(e.observations, election)
-			o.drop()
+			o.cancel()
 		}
 	}
 }
 
 // Close implements store.Store.
 //
-// The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is
+// The order matters: once closing is set, no ballot, session or call begins; then the ballots are lost and the lease is
 // ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Cast wins
 // once the ballots are lost, and no other process leads before the lease has ended.
 func (e *Engine) Close() error {
-	e.closing.Do(func() {
+	e.closeOnce.Do(func() {
 		e.mu.Lock()
-		e.ended = true
+		e.closing = true
 		s := e.current
 		e.mu.Unlock()
 		if s != nil {
 			s.finish(adapter.ErrClosed, store.ErrClosed)
 		}
 		e.life.Close()
-		e.mu.Lock()
-		for _, o := range e.observations {
-			o.wake()
-		}
-		e.mu.Unlock()
 		e.keeper.Wait()
-		e.unwatch()
+		e.stopWatching()
 		e.life.Stop()
-		e.gate.close()
 		e.life.Wait()
 		e.calls.Wait()
+		e.gate.close()
 		e.closed = e.driver.Close()
 		e.program.flush()
 		if e.settings.Lifeline != nil {

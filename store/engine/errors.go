@@ -2,9 +2,9 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -29,10 +29,13 @@ type failFast struct{ error }
 // Unwrap returns the error.
 func (f failFast) Unwrap() error { return f.error }
 
-// retriable reports whether it helps to send a request again soon.
-func retriable(err error) bool {
-	f := failFast{}
-	return adapter.Uncertain(err) && !errors.As(err, &f)
+// after returns the error of an attempt. An earlier attempt whose outcome is unknown might have been carried out, even if
+// this one was not, so the error says that.
+func after(earlier, err error) error {
+	if err == nil || !errors.Is(earlier, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnknownOutcome) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 }
 
 // FailFast marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: callers that wait for a session get

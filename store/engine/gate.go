@@ -15,9 +15,9 @@ import (
 // does not answer don't pile up.
 const places = 16
 
-// gate lets the requests of a store through. A read waits for one of the [places]: those of ballots that might be first
-// come before all others, which are in the order of asking. In an outage every request also waits for its turn, and each
-// turn lets one through (outage.go).
+// gate lets the requests of a store through. A read waits for one of the [places], in the order of asking; reads of ballots
+// that might be first come before all others. In an outage one request after another is let through, as a probe of the
+// service (outage.go).
 type gate struct {
 	outage // guarded by mu
 
@@ -25,8 +25,8 @@ type gate struct {
 	taken   int            // places
 	waiting []*pass        // in the order in which they are let through; in an outage, see choose
 	reports []*func(error) // of the calls that want to hear of each failure: see package trouble
-	next    time.Time      // in an outage, no turn comes before
-	timer   *time.Timer    // for the next turn; nil before the first
+	paused  bool           // in an outage: after a probe, until the timer fires
+	timer   *time.Timer    // for the next probe; nil before the first
 }
 
 // pass is a request that waits.
@@ -40,15 +40,15 @@ type kind int
 
 const (
 	plain kind = iota // a request of a caller, or a removal: no place
-	opens             // a request that opens a session: no place, and every other turn
+	opens             // a request that opens a session: no place, and every other probe
 	reads             // a place
 	leads             // a place, before all reads: the ballot might be first
 )
 
 func (k kind) needsPlace() bool { return k == reads || k == leads }
 
-// send sends a request when the gate lets it through, and notes whether it was answered. If ctx ends first, nothing is
-// sent.
+// send sends a request when the gate lets it through. Its result begins or ends an outage. If ctx ends first, send sends
+// nothing.
 func (g *gate) send(ctx context.Context, k kind, request func() error) error {
 	if err := g.enter(ctx, k); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (g *gate) done(k kind) {
 // grant lets through what may be sent now.
 func (g *gate) grant() {
 	if g.isOut() {
-		g.grantOne()
+		g.probe()
 		return
 	}
 	g.waiting = slices.DeleteFunc(g.waiting, func(p *pass) bool {
@@ -142,32 +142,27 @@ func (g *gate) grant() {
 	})
 }
 
-// grantOne lets one request through if its turn has come, and sets the timer for the next turn.
-func (g *gate) grantOne() {
-	now := time.Now()
-	if i := g.choose(); i >= 0 && !now.Before(g.next) {
-		p := g.waiting[i]
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-		g.take(p.kind)
-		g.next = now.Add(g.lengthen(p.kind == opens))
-		close(p.come)
+// probe lets one request through, unless it is too soon, and sets the timer for the next probe.
+func (g *gate) probe() {
+	i := g.choose()
+	if g.paused || i < 0 {
+		return
 	}
-	left := g.next.Sub(now)
-	switch {
-	case len(g.waiting) == 0, left <= 0: // in the second case all wait for a place, and give grants the next one
-	case g.timer == nil:
-		g.timer = time.AfterFunc(left, func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.grant()
-		})
-	default:
-		g.timer.Reset(left)
-	}
+	p := g.waiting[i]
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	g.take(p.kind)
+	close(p.come)
+	g.paused, g.opened, g.pause = true, p.kind == opens, min(max(leastPause, 2*g.pause), mostPause)
+	g.timer = time.AfterFunc(g.pause, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.paused = false
+		g.grant()
+	})
 }
 
-// choose returns which request has the next turn, or -1. Every other turn is for one that opens a session: others that
-// wait might belong to sessions that are over.
+// choose returns which request is the next probe, or -1. Every other probe is a request that opens a session, if one
+// waits: the others might belong to sessions that are over.
 func (g *gate) choose() int {
 	i := slices.IndexFunc(g.waiting, func(p *pass) bool { return (p.kind == opens) != g.opened && g.hasPlace(p.kind) })
 	if i < 0 {
@@ -176,18 +171,18 @@ func (g *gate) choose() int {
 	return i
 }
 
-// answer notes that the service has answered.
+// answer ends an outage: the service has answered.
 func (g *gate) answer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.end() {
-		g.warn.Stop()
-		g.next = time.Time{}
+		g.stopTimers()
+		g.paused = false
 		g.grant()
 	}
 }
 
-// fail notes that a request was not answered.
+// fail begins an outage, if there is none: a request was not answered.
 func (g *gate) fail(sent time.Time, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,13 +237,17 @@ func (g *gate) why() error {
 	return fmt.Errorf("%w: %s", store.ErrUnavailable, g.cause)
 }
 
-// close stops the timers. Nothing is sent any more.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (g *gate) stopTimers() {
 	for _, t := range []*time.Timer{g.warn, g.timer} {
 		if t != nil {
 			t.Stop()
 		}
 	}
+}
+
+// close stops the timers. Nothing is sent any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopTimers()
 }

@@ -36,15 +36,15 @@ func TestOrderOfReads(t *testing.T) {
 	})
 }
 
-// TestTurnWithoutAPlace: in an outage, too, a read waits for a place, and the turn is that of a request that needs none.
-func TestTurnWithoutAPlace(t *testing.T) {
+// TestProbeWithoutAPlace: in an outage, too, a read waits for a place, and a request that needs none is the probe.
+func TestProbeWithoutAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{taken: places}
 		g.begin(time.Now(), errLater)
 		ask := func(k kind) *call[struct{}] {
 			return start(func() (struct{}, error) { return struct{}{}, g.enter(t.Context(), k) })
 		}
-		require.True(t, ask(opens).returned(), "the first turn comes at once")
+		require.True(t, ask(opens).returned(), "the first probe is sent at once")
 		read, other := ask(reads), ask(plain)
 		time.Sleep(leastPause)
 		require.True(t, other.returned())
@@ -72,34 +72,6 @@ func TestOutageAfterAWait(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		waited.fail(errLater)
 		require.Error(t, s.Engine.gate.err())
-	})
-}
-
-// TestTurnsOfTheNextOutage begin at once, and with the shortest pause again.
-func TestTurnsOfTheNextOutage(t *testing.T) {
-	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
-		list := func(ctx context.Context) {
-			for range 20 {
-				go func() { _, _ = s.Engine.Ballots(ctx, "x") }()
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		list(ctx)
-		time.Sleep(time.Second)
-		entry.shows(State{Token: 1})
-		cancel()
-		synctest.Wait()
-		require.NoError(t, s.Engine.gate.err())
-
-		entry.tells(News{Over: true})
-		s.find("Entry").fail(errLater)
-		time.Sleep(50 * time.Millisecond)
-		s.find("Entry") // has the first turn
-		list(context.Background())
-		time.Sleep(leastPause - time.Nanosecond)
-		require.Zero(t, s.count("Ballots"))
-		time.Sleep(time.Nanosecond)
-		require.Equal(t, 1, s.count("Ballots"))
 	})
 }
 

@@ -28,7 +28,7 @@ func (s *session) handOver() {
 	}
 }
 
-// handBack tells the lifeline that the session is over, whatever is known of its end: the service ends it by itself.
+// handBack tells the lifeline that the session is over, even if its end is not confirmed: the service ends it by itself.
 func (s *session) handBack() {
 	if s.engine.settings.Lifeline != nil {
 		s.engine.settings.Lifeline.Drop(s.id)

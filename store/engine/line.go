@@ -14,13 +14,13 @@ type mailbox struct {
 	watch   Watch  // written when it has been set
 	known   bool   // the watch has told a state
 	stale   bool   // the watch tells no more, or did not tell what has changed
-	anew    bool   // it is time to read the entry anew. What is known counts until then
+	due     bool   // a resync is due. What is known counts until it has been read
 	gone    bool   // no entry has the key, and none ever will
-	session string // of the entry, also when that has gone
-	first   bool   // the entry was known to be first, likewise
+	session string // of the entry, even after it has gone
+	first   bool   // the entry was known to be first, even after it has gone
 }
 
-// take notes news.
+// take puts news into the mailbox.
 func (m *mailbox) take(n News) {
 	if n.State != nil {
 		m.known, m.gone = true, n.State.Token == 0
@@ -34,7 +34,7 @@ func (m *mailbox) take(n News) {
 }
 
 // needsRead reports whether an entry has to be watched and read. m may be nil: no watch has been set yet.
-func (m *mailbox) needsRead() bool { return m == nil || m.stale || m.anew }
+func (m *mailbox) needsRead() bool { return m == nil || m.stale || m.due }
 
 // stop takes the watch back. m may be nil.
 func (m *mailbox) stop() {
@@ -47,43 +47,43 @@ func (m *mailbox) stop() {
 type step int
 
 const (
-	rest      step = iota // until the bell rings
-	done                  // with the queue: the ballot is first, or lost
-	askAhead              // the nearest has gone, and there may be others ahead
-	watchPrev             // the nearest ahead
-	watchOwn              // the own entry
-	watchLast             // the own entry, when none is ahead any more: if it stands then, the ballot is first
+	rest        step = iota // until the bell rings
+	askAhead                // the nearest has gone, and there may be others ahead
+	watchPrev               // the nearest ahead
+	watchOwn                // the own entry
+	watchLast               // the own entry, when none is ahead any more: if it stands then, the ballot is first
+	unwatchPrev             // the ballot is first
 )
 
 // run is the ballot's goroutine: from Enter until the entry is gone, or the session.
 func (b *ballot) run() {
-	turn := b.engine.rota.join(b.readAnew)
-	b.waitInLine()
-	b.guard()
-	b.engine.rota.leave(turn)
+	inRota := b.engine.rota.join(b.resync)
+	b.stand()
+	b.engine.rota.leave(inRota)
 	b.finish()
 }
 
-// waitInLine waits until the ballot is first, or lost.
-func (b *ballot) waitInLine() {
-	for {
-		step, ctx := b.next()
-		switch step {
-		case done:
-			b.drop(&b.prev)
-			return
+// stand waits in the queue until the ballot is first, and then watches the own entry until the ballot is lost.
+func (b *ballot) stand() {
+	for b.Err() == nil {
+		switch step, ctx := b.next(); step {
 		case rest:
-			b.rest()
+			select {
+			case <-b.bell:
+			case <-b.ctx.Done():
+			}
 		case askAhead:
 			b.outcome(ctx, b.askAhead(ctx))
+		case unwatchPrev:
+			b.unwatch(&b.prev)
 		default:
 			b.outcome(ctx, b.watch(ctx, step))
 		}
 	}
 }
 
-// next looks at the nearest ahead, and then at the own entry: so an end of the own entry that came first is seen. ctx is
-// that of the step's request.
+// next looks at the nearest ahead before the own entry, so that it sees an end of the own entry that came first. ctx is
+// for the step's request.
 func (b *ballot) next() (s step, ctx context.Context) {
 	b.engine.detect(b, b.ahead())
 	b.mu.Lock()
@@ -93,18 +93,18 @@ func (b *ballot) next() (s step, ctx context.Context) {
 	default:
 	}
 	b.overtaken() // the step before is done
-	own, prev := b.own, b.prev
+	waits, prevGone := !closed(b.first), b.prev != nil && b.prev.gone
 	ctx, b.overtaken = b.ctx, func() {}
 	switch {
-	case closed(b.first) || b.Err() != nil:
-		return done, nil
-	case prev != nil && prev.gone && b.more():
+	case !waits && b.prev != nil:
+		return unwatchPrev, nil
+	case waits && prevGone && b.more():
 		return askAhead, ctx
-	case b.entry.Place.Nearest == "" || prev != nil && prev.gone:
+	case waits && (prevGone || b.entry.Place.Nearest == ""):
 		return watchLast, ctx
-	case prev.needsRead():
+	case waits && b.prev.needsRead():
 		s = watchPrev
-	case own.needsRead():
+	case b.own.needsRead():
 		s = watchOwn
 	default:
 		return rest, nil
@@ -116,26 +116,12 @@ func (b *ballot) next() (s step, ctx context.Context) {
 // more reports whether there may be others ahead once the nearest has gone. The caller holds mu.
 func (b *ballot) more() bool { return b.entry.Place.More && !b.prev.first }
 
-// guard watches the own entry until the ballot is lost.
-func (b *ballot) guard() {
-	for b.Err() == nil {
-		b.mu.Lock()
-		read := b.own.needsRead()
-		b.mu.Unlock()
-		if read {
-			b.outcome(b.ctx, b.watch(b.ctx, watchOwn))
-		} else {
-			b.rest()
-		}
-	}
-}
-
 // finish removes the entry of a lost ballot. If a leader's work might depend on the ballot, its owner gives it back first.
 // The watches stay until the removal, which the next in line waits for.
 func (b *ballot) finish() {
 	b.engine.detect(b, "")
 	if b.works() {
-		b.dropAll()
+		b.unwatchAll()
 		select {
 		case <-b.back:
 		case <-b.session.ctx.Done():
@@ -144,32 +130,24 @@ func (b *ballot) finish() {
 	if closed(b.gone) {
 		b.claim.settle()
 	} else {
-		b.claim.remove(b.entry.Key, b.remove, b.note)
+		b.claim.remove(b.entry.Key, b.remove, b.notRemoved)
 	}
-	b.dropAll()
+	b.unwatchAll()
 }
 
-// rest waits for the bell.
-func (b *ballot) rest() {
-	select {
-	case <-b.bell:
-	case <-b.ctx.Done():
-	}
-}
-
-// readAnew makes the ballot read all that it depends on, which counts meanwhile.
-func (b *ballot) readAnew() {
+// resync makes the ballot read all that it depends on, which counts meanwhile.
+func (b *ballot) resync() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range []*mailbox{b.own, b.prev} {
 		if m != nil && !m.gone {
-			m.anew = true
+			m.due = true
 		}
 	}
 	ring(b.bell)
 }
 
-// outcome notes how a request went. After an error that may pass it waits a little, or until there is news.
+// outcome handles the result of a request. After an error that might pass, it waits a little, or until there is news.
 func (b *ballot) outcome(ctx context.Context, err error) {
 	borne := b.denied.bears(err, b.engine.settings.DenialTimeout)
 	switch {
@@ -186,7 +164,7 @@ func (b *ballot) outcome(ctx context.Context, err error) {
 	}
 }
 
-// watch watches and reads an entry, and puts what the watch tells in place of what the one before has told.
+// watch watches and reads an entry. What the new watch tells replaces what the one before has told.
 func (b *ballot) watch(ctx context.Context, s step) error {
 	at, key, tell, kind := &b.own, b.entry.Key, b.tellOwn, reads
 	b.mu.Lock()
@@ -231,10 +209,10 @@ func (b *ballot) askAhead(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	same, old := place.Nearest == b.entry.Place.Nearest, b.prev
-	b.entry.Place, b.prev = place, nil // what the old watch tells from now on is of no interest
+	b.entry.Place, b.prev = place, nil // news of the old watch is ignored from now on
 	switch {
 	case err != nil:
-		b.removed()
+		b.foundGone()
 	case place.Nearest == "":
 		b.lead()
 	}
@@ -246,8 +224,8 @@ func (b *ballot) askAhead(ctx context.Context) error {
 	return nil
 }
 
-// tellOwn returns what the watch of the own entry calls. The ballot is lost here, and not in its goroutine, which might
-// wait for an answer.
+// tellOwn returns the Tell of the own entry's watch. It loses the ballot at once: the ballot's goroutine might be waiting
+// for an answer.
 func (b *ballot) tellOwn(m *mailbox) Tell {
 	return func(n News) {
 		b.mu.Lock()
@@ -258,15 +236,15 @@ func (b *ballot) tellOwn(m *mailbox) Tell {
 		}
 		switch {
 		case m.gone, n.State != nil && n.State.Token != b.entry.Token:
-			b.removed()
+			b.foundGone()
 		case m.stale && m == b.own:
 			ring(b.bell)
 		}
 	}
 }
 
-// tellPrev returns what the watch of the nearest entry ahead calls. If that was the last one, and the own entry stands,
-// the ballot is first at once. Otherwise a read that is under way says too little, and is given up.
+// tellPrev returns the Tell of the watch of the nearest entry ahead. If that entry was the last one ahead, and the own
+// entry stands, the ballot is first at once. Otherwise a read that is under way would say too little, and is given up.
 func (b *ballot) tellPrev(m *mailbox) Tell {
 	return func(n News) {
 		b.mu.Lock()
@@ -274,12 +252,13 @@ func (b *ballot) tellPrev(m *mailbox) Tell {
 		gone := m.gone
 		m.take(n)
 		switch {
-		case m != b.prev: // it is being set, and looked at then; or another one has taken over
+		case m != b.prev: // the watch is being set, and is looked at then; or a newer one has replaced it
 		case m.gone && !gone:
 			if b.inOrder() {
 				b.lead()
 			}
-			b.overtake()
+			b.overtaken()
+			ring(b.bell)
 		case m.stale:
 			ring(b.bell)
 		}
@@ -293,14 +272,8 @@ func (b *ballot) inOrder() bool {
 		b.own.watch.Stream == b.prev.watch.Stream && !b.more() && b.prev.session != b.session.id
 }
 
-// overtake ends the read that is under way, and the rest. The caller holds mu.
-func (b *ballot) overtake() {
-	b.overtaken()
-	ring(b.bell)
-}
-
-// drop takes a watch back, if there is one.
-func (b *ballot) drop(at **mailbox) {
+// unwatch takes a watch back, if there is one.
+func (b *ballot) unwatch(at **mailbox) {
 	b.mu.Lock()
 	m := *at
 	*at = nil
@@ -308,9 +281,9 @@ func (b *ballot) drop(at **mailbox) {
 	m.stop()
 }
 
-func (b *ballot) dropAll() {
-	b.drop(&b.prev)
-	b.drop(&b.own)
+func (b *ballot) unwatchAll() {
+	b.unwatch(&b.prev)
+	b.unwatch(&b.own)
 }
 
 // ahead returns the session whose end the ballot waits for, if nothing but its peers end it.

@@ -5,15 +5,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
+// several is the place of a ballot with more than one other ahead.
+var several = Place{Nearest: "other", More: true}
+
+// TestFirstAtOnce: the entry is watched all the same. The watch ends with the ballot, even before it is set.
 func TestFirstAtOnce(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(1, Place{})
 		require.True(t, b.isFirst(), "Enter has said so")
-		require.Equal(t, "own1", s.next("Entry").key, "it is watched all the same")
+		own := s.next("Entry")
+		require.Equal(t, "own1", own.key)
+		s.withdraw(t.Context(), b)
+		s.find("Remove").answer(answer{})
+		s.quiet()
+		require.Error(t, own.ctx.Err())
 	})
 }
 
@@ -25,8 +33,9 @@ func TestFirstWhenTheLastAheadGoes(t *testing.T) {
 		s.quiet()
 		require.True(t, prev.isStopped())
 		require.False(t, own.isStopped())
-		own.goes()
+		own.tells(News{State: &State{}, Over: true})
 		require.True(t, b.isLost())
+		require.Zero(t, s.count("Entry"), "nothing is read again")
 	})
 }
 
@@ -34,18 +43,17 @@ func TestFirstWhenTheLastAheadGoes(t *testing.T) {
 // last entry ahead is known to be gone.
 func TestFirstOnlyAfterARead(t *testing.T) {
 	for name, c := range map[string]struct {
-		place   Place
 		streams [2]uint64 // of the nearest, and of the own
 		prev    State
 	}{
-		"unordered":          {behind, [2]uint64{0, 0}, other},
-		"two streams":        {behind, [2]uint64{1, 2}, other},
-		"of the own session": {behind, [2]uint64{1, 1}, State{Token: 1, Session: "session 1"}},
+		"unordered":          {[2]uint64{0, 0}, other},
+		"two streams":        {[2]uint64{1, 2}, other},
+		"of the own session": {[2]uint64{1, 1}, State{Token: 1, Session: "session 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, stands := range []bool{true, false} {
 				play(t, Settings{}, func(t *testing.T, s *scene) {
-					b := s.cast(7, c.place)
+					b := s.cast(7, behind)
 					prev := s.next("Entry").shows(c.prev, c.streams[0])
 					old := s.next("Entry").shows(State{Token: 7}, c.streams[1])
 					s.quiet()
@@ -91,8 +99,10 @@ func TestFirstNotBeforeBothAreWatched(t *testing.T) {
 		s.next("Entry").shows(State{}) // it is gone by now
 		require.False(t, b.isFirst())
 		own := s.next("Entry")
-		require.Equal(t, "own7", own.key)
-		own.shows(State{Token: 7})
+		own.tells(News{Over: true})
+		own.answer(answer{stream: 1})
+		require.False(t, b.isFirst(), "the watch was over before, and has told nothing")
+		s.next("Entry").shows(State{Token: 7})
 		require.True(t, b.isFirst())
 	})
 }
@@ -113,7 +123,7 @@ func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
 
 // TestFirstOnlyIfNoOthersAreAhead.
 func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
+	playWaiting(t, several, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
 		require.False(t, b.isFirst())
 		ahead := s.next("Ahead")
@@ -134,45 +144,40 @@ func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
 	})
 }
 
-// TestFirstIfTheNextHasGoneToo: that is read, not reported in order.
-func TestFirstIfTheNextHasGoneToo(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
-		prev.goes()
-		s.next("Ahead").answer(answer{place: Place{Nearest: "leader"}})
-		s.next("Entry").shows(State{})
-		require.False(t, b.isFirst())
-		s.next("Entry").shows(State{Token: 7})
-		require.True(t, b.isFirst())
-	})
-}
-
-// TestFirstIfAheadSaysSo: the answer proves that the entry stands.
-func TestFirstIfAheadSaysSo(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
-		prev.goes()
-		s.next("Ahead").answer(answer{})
-		require.True(t, b.isFirst())
-		s.quiet()
-	})
-}
-
-func TestLostIfAheadSaysSo(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
-		prev.goes()
-		s.next("Ahead").fail(ErrGone)
-		require.True(t, b.isLost())
-		require.False(t, b.isFirst())
-		require.True(t, own.isStopped())
-		s.quiet()
-	})
+// TestAhead: the answer proves that the entry stands, or that it does not. If the next has gone as well, that is read, and
+// not reported in order. If the watch of the nearest ends with its entry, the nearest is not read again.
+func TestAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer answer
+		first  bool
+	}{
+		"nothing":  {answer{}, true},
+		"gone":     {answer{err: ErrGone}, false},
+		"the next": {answer{place: Place{Nearest: "leader"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playWaiting(t, several, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
+				prev.tells(News{State: &State{}, Over: true})
+				s.next("Ahead").answer(c.answer)
+				if c.answer.place.Nearest != "" {
+					s.next("Entry").shows(State{})
+					require.False(t, b.isFirst())
+					s.next("Entry").shows(State{Token: 7})
+				}
+				require.Equal(t, c.first, b.isFirst())
+				require.Equal(t, !c.first, b.isLost())
+				s.quiet()
+			})
+		})
+	}
 }
 
 // TestAheadThatNamesTheSame entry, which is gone, for example because a member lags behind: it is watched again, after
 // a moment.
 func TestAheadThatNamesTheSame(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
+	playWaiting(t, several, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
-		s.next("Ahead").answer(answer{place: Place{Nearest: "other", More: true}})
+		s.next("Ahead").answer(answer{place: several})
 		s.quiet()
 		time.Sleep(50 * time.Millisecond)
 		again := s.next("Entry")
@@ -191,22 +196,16 @@ func TestAheadThatNamesTheSame(t *testing.T) {
 
 // TestLostBeforeTheLastAheadGoes: it is never first.
 func TestLostBeforeTheLastAheadGoes(t *testing.T) {
-	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
-		own.tell(News{State: &State{}})
-		prev.tell(News{State: &State{}}) // before its goroutine has run
-		require.True(t, b.isLost())
-		require.False(t, b.isFirst())
-		s.quiet()
-		require.True(t, own.isStopped() && prev.isStopped())
-	})
-}
-
-// TestLostIfTheKeyIsSomebodyElses.
-func TestLostIfTheKeyIsSomebodyElses(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		own.tells(News{State: &State{Token: 3}})
-		require.True(t, b.isLost())
-	})
+	for _, end := range []State{{}, {Token: 3}} { // the key is another entry's
+		playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
+			own.tell(News{State: &end})
+			prev.tell(News{State: &State{}}) // before its goroutine has run
+			require.True(t, b.isLost())
+			require.False(t, b.isFirst())
+			s.quiet()
+			require.True(t, own.isStopped() && prev.isStopped())
+		})
+	}
 }
 
 // TestWatchThatIsOver is set again before the old one is cancelled.
@@ -240,53 +239,31 @@ func TestWatchThatIsOver(t *testing.T) {
 	})
 }
 
-// TestWatchThatFails is set again, after a moment.
+// TestWatchThatFails is set again, after a moment, or at once when the nearest goes.
 func TestWatchThatFails(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.cast(7, behind)
+		b := s.cast(7, behind)
 		s.next("Entry").fail(errLater)
 		s.quiet()
 		time.Sleep(50 * time.Millisecond)
-		s.next("Entry").shows(other)
-		s.next("Entry").fail(errUnsent)
+		prev := s.next("Entry").shows(other)
+		s.next("Entry").fail(Answered(errUnsent))
 		time.Sleep(50 * time.Millisecond)
+		s.next("Entry").fail(Answered(errLater))
+		s.quiet()
+		prev.goes()
 		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
 		s.quiet()
-	})
-}
-
-// TestWatchThatIsRefused costs the ballot. Its entry is removed, so that no other waits for it.
-func TestWatchThatIsRefused(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b := s.cast(7, behind)
-		s.next("Entry").fail(store.ErrDenied)
-		require.True(t, b.isLost())
-		require.ErrorIs(t, b.Err(), store.ErrLost)
-		require.ErrorIs(t, b.Err(), store.ErrDenied)
-		s.next("Remove").answer(answer{})
-		s.quiet()
-	})
-}
-
-// TestWatchOfALostBallot is cancelled when it has been set.
-func TestWatchOfALostBallot(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b := s.cast(1, Place{})
-		own := s.next("Entry")
-		s.withdraw(t.Context(), b)
-		s.find("Remove").answer(answer{})
-		s.quiet() // the request ends with the ballot
-		require.True(t, b.isLost())
-		require.Error(t, own.ctx.Err())
 	})
 }
 
 // TestResync: at each pace one ballot reads again everything that it depends on, the nearest first and its own entry
-// last.
+// last. So it finds what a watch has lost.
 func TestResync(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.leading(1)
-		s.waitingBehind(behind)
+		b, _, _ := s.waitingBehind(behind)
 		resynced := map[string]int{}
 		for range 4 {
 			time.Sleep(pace)
@@ -301,36 +278,17 @@ func TestResync(t *testing.T) {
 			s.quiet()
 		}
 		require.Equal(t, map[string]int{"own1": 2, "other": 2}, resynced)
-	})
-}
-
-// TestLookFindsWhatAWatchLost.
-func TestLookFindsWhatAWatchLost(t *testing.T) {
-	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, _ *request) {
-		time.Sleep(pace)
-		s.next("Entry").shows(State{}) // the watch has not reported
-		require.False(t, b.isFirst())
-		s.next("Entry").shows(State{Token: 7})
-		require.True(t, b.isFirst())
-	})
-}
-
-// TestReadsAreBounded, and what they can't do at once is done later.
-func TestReadsAreBounded(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		const ballots = places + 5
-		for i := range ballots {
-			s.cast(uint64(i+1), Place{})
+		for !b.isFirst() {
+			time.Sleep(pace)
+			if r := s.next("Entry"); r.key == "other" {
+				r.shows(State{}) // the watch has not reported that
+				require.False(t, b.isFirst())
+				s.next("Entry").shows(State{Token: 7})
+				require.True(t, b.isFirst())
+			} else {
+				r.shows(State{Token: 1})
+			}
 		}
-		require.Equal(t, places, s.count("Entry"))
-		for range ballots {
-			r := s.find("Entry")
-			r.tell(News{State: &State{Token: 1}})
-			r.answer(answer{stream: 1})
-		}
-		s.Engine.gate.mu.Lock()
-		require.Zero(t, s.Engine.gate.taken)
-		s.Engine.gate.mu.Unlock()
 	})
 }
 
@@ -339,29 +297,19 @@ func TestWatchesStayUntilTheRemoval(t *testing.T) {
 	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		s.withdraw(t.Context(), b)
 		removal := s.next("Remove")
-		require.False(t, own.isStopped())
+		require.False(t, own.isStopped() || prev.isStopped())
 		removal.answer(answer{})
 		require.True(t, own.isStopped() && prev.isStopped())
-	})
-}
-
-// TestNearestThatHasGoneIsNotReadAgain, though its watch is over too: what is ahead is asked.
-func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
-	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
-		prev.tells(News{State: &State{}, Over: true})
-		s.next("Ahead").answer(answer{})
-		require.True(t, b.isFirst())
-		s.quiet()
 	})
 }
 
 // TestNearestIsKnownToBeFirst, so nothing is asked when it has gone. What it was told before that does not count.
 func TestNearestIsKnownToBeFirst(t *testing.T) {
 	for _, last := range []bool{true, false} {
-		playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
+		playWaiting(t, several, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 			prev.tells(News{State: &State{Token: 3, First: true}})
 			prev.tells(News{State: &State{Token: 3, First: last}})
-			prev.tells(News{State: &State{}})
+			prev.goes()
 			require.Equal(t, last, b.isFirst())
 			if !last {
 				s.next("Ahead").answer(answer{})
@@ -372,93 +320,52 @@ func TestNearestIsKnownToBeFirst(t *testing.T) {
 	}
 }
 
-// TestLostIfTheOwnWatchEndsWithTheEntry: nothing is read again.
-func TestLostIfTheOwnWatchEndsWithTheEntry(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
-		own.tells(News{State: &State{}, Over: true})
-		require.True(t, b.isLost())
-		s.quiet()
-	})
-}
-
-// TestFirstNotIfTheReadHasToldNothing: the watch was over before.
-func TestFirstNotIfTheReadHasToldNothing(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b := s.cast(7, behind)
-		s.next("Entry").shows(State{}) // none is ahead by now
-		own := s.next("Entry")
-		own.tells(News{Over: true})
-		own.answer(answer{stream: 1})
-		require.False(t, b.isFirst())
-		s.next("Entry").shows(State{Token: 7})
-		require.True(t, b.isFirst())
-	})
-}
-
-// TestReadThatIsOvertakenAndRefused costs no ballot: the read after it counts.
-func TestReadThatIsOvertakenAndRefused(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind, 0)
-		own.tells(News{})
-		read := s.next("Entry")
-		s.deaf.Store(true)
-		prev.goes()
-		require.Error(t, read.ctx.Err())
-		read.fail(errDisk)
-		require.False(t, b.isLost())
-		s.next("Entry").shows(State{Token: 7}, 0)
-		require.True(t, b.isFirst())
-		s.deaf.Store(false)
-	})
-}
-
-// TestKnownWhileItIsReadAnew: while a resync has no answer, what its old watches tell counts. So the ballot is first as soon as
-// the nearest has gone, and no request is sent for that.
-func TestKnownWhileItIsReadAnew(t *testing.T) {
+// TestKnownWhileItIsReadAgain: while a resync has no answer, what its old watches tell counts. So the ballot is first as
+// soon as the nearest has gone, and no request is sent for that.
+func TestKnownWhileItIsReadAgain(t *testing.T) {
 	for _, held := range []string{"other", "own7"} {
-		t.Run(held, func(t *testing.T) {
-			playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
-				time.Sleep(pace)
-				read := s.next("Entry")
-				if held == "own7" {
-					prev = read.shows(other)
-					read = s.next("Entry")
-				}
-				require.Equal(t, held, read.key)
-				prev.tell(News{State: &State{}})
-				require.True(t, closed(b.first), "within the call, so without a request")
-				synctest.Wait()
-				require.Error(t, read.ctx.Err(), "the read says nothing more")
-			})
+		playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
+			time.Sleep(pace)
+			read := s.next("Entry")
+			if held == "own7" {
+				prev = read.shows(other)
+				read = s.next("Entry")
+			}
+			require.Equal(t, held, read.key)
+			prev.tell(News{State: &State{}})
+			require.True(t, closed(b.first), "within the call, so without a request")
+			synctest.Wait()
+			require.Error(t, read.ctx.Err(), "the read says nothing more")
 		})
 	}
 }
 
-// TestReadThatIsOvertaken: the nearest goes while the own entry is read, on another stream. That read was sent before, and says
-// too little: the next one is sent at once, and before all others that wait.
+// TestReadThatIsOvertaken: the nearest goes while it is read, or while the own entry is read, on another stream. That read
+// was sent before, and says too little: the next one is sent at once. Even a refusal of that read costs nothing.
 func TestReadThatIsOvertaken(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(behind, 0)
-		time.Sleep(pace)
-		before := s.next("Entry")
-		prev.goes()
-		require.Error(t, before.ctx.Err())
-		own := s.next("Entry")
-		require.Equal(t, "own7", own.key)
-		own.shows(State{Token: 7}, 0)
-		require.True(t, b.isFirst())
-	})
-}
-
-// TestPauseEndsWithNews: a ballot whose read has failed pauses, and goes on at once when the nearest goes.
-func TestPauseEndsWithNews(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(behind, 0)
-		time.Sleep(pace)
-		s.next("Entry").fail(Answered(errLater))
-		s.quiet()
-		prev.goes()
-		s.next("Entry").shows(State{Token: 7}, 0)
-		require.True(t, b.isFirst())
-	})
+	for name, refused := range map[string]bool{"of the nearest": false, "of the own entry, and refused": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				b, own, prev := s.waitingBehind(behind, 0)
+				s.deaf.Store(refused)
+				if refused {
+					own.tells(News{})
+				} else {
+					time.Sleep(pace)
+				}
+				before := s.next("Entry")
+				prev.goes()
+				require.Error(t, before.ctx.Err())
+				if refused {
+					before.fail(errDisk)
+					require.False(t, b.isLost())
+				}
+				next := s.next("Entry")
+				require.Equal(t, "own7", next.key)
+				next.shows(State{Token: 7}, 0)
+				require.True(t, b.isFirst())
+				s.deaf.Store(false)
+			})
+		})
+	}
 }

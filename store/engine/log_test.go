@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -86,33 +85,6 @@ func TestLogHandlerThatHangs(t *testing.T) {
 
 // ignore returns nil when a call has returned.
 func ignore(c *call[struct{}]) error { <-c.done; return nil }
-
-// TestLogHandlerThatDoesNotReturn does not keep the next lines from being logged, and ends nothing.
-func TestLogHandlerThatDoesNotReturn(t *testing.T) {
-	for name, end := range map[string]func(){"exits": runtime.Goexit, "panics": func() { panic("on purpose") }} {
-		t.Run(name, func(t *testing.T) { logHandlerThatDoesNotReturn(t, end) })
-	}
-}
-
-func logHandlerThatDoesNotReturn(t *testing.T, end func()) {
-	var log lines
-	first := true
-	settings := Settings{Logger: slog.New(handler{log.logger().Handler(), func() {
-		if first {
-			first = false
-			end()
-		}
-	}})}
-	play(t, settings, func(t *testing.T, s *scene) {
-		for _, text := range []string{"one", "two", "three"} {
-			s.Engine.program.log(slog.LevelInfo, text)
-		}
-		require.Equal(t, "level=INFO msg=two\nlevel=INFO msg=three\n", log.String())
-		time.Sleep(time.Second)
-		s.Engine.program.log(slog.LevelInfo, "four")
-		require.Contains(t, log.String(), "four")
-	})
-}
 
 // TestRenewalsAreTold: once each, with the time since the renewal was sent. A function that panics ends no session, and
 // the log says so.

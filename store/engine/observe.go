@@ -21,24 +21,23 @@ type observation struct {
 	election string
 	bell     chan struct{}   // has room for one: a read might be wanted
 	ctx      context.Context // ends when the observation is dropped, or the store is closed
-	drop     context.CancelFunc
+	cancel   context.CancelFunc
 	callers  int       // guarded by the engine's mu, as is used
 	used     time.Time // when the last caller left
 
 	mu      sync.Mutex    // guards all below
-	changed chan struct{} // closed and replaced when an answer or news has come, or the store is being closed
+	changed chan struct{} // closed and replaced when an answer or news has come
 
 	// What is known, and which watch has told it.
 	known   store.Known
 	changes uint64 // how often the leader that is known has changed
-	last    uint64 // the highest revision of a leader that has been told
 	source  uint64 // the number of the newest feed that has told a state
 	feed    *feed  // the present watch; nil before the first has been set
 
 	// The reads, by number: 1 is the first that begins. One is due while answered < wanted, or the feed is stale.
 	begun    uint64    // the last that has begun
 	answered uint64    // the last that was answered
-	wanted   uint64    // the newest that is wanted, by callers or by refresh
+	wanted   uint64    // the newest that is wanted, by callers or by resync
 	present  time.Time // what is known has to be right as of then, for a caller that needs the present leader
 	trouble  error     // of the last read, if it has no answer
 	failure  *failure  // the last that failed for good; nil if none did
@@ -49,12 +48,12 @@ type failure struct{ err error }
 
 // feed is one watch of the leader. It is guarded by the observation's mu.
 type feed struct {
-	number  uint64 // of the read
-	changes uint64 // the observation's when the read began
-	asked   time.Time
-	watch   Watch // written when it has been set
-	dated   bool  // it has told a state with an AsOf
-	stale   bool  // it tells no more, did not tell what has changed, or told what may be older than what is known
+	number  uint64    // of the read
+	changes uint64    // the observation's when the read began
+	sent    time.Time // before the request
+	watch   Watch     // written when it has been set
+	dated   bool      // it has told a state with an AsOf
+	stale   bool      // it tells no more, did not tell what has changed, or told what may be older than what is known
 }
 
 // Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for
@@ -74,24 +73,19 @@ func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known
 
 // join begins a call of a user and returns the observation of the election, which the caller leaves.
 func (e *Engine) join(ctx context.Context, election string) (*observation, error) {
-	err := context.Cause(ctx) // before mu is locked, see call
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.ended:
-		return nil, store.ErrClosed
-	case err != nil:
+	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	o, ok := e.observations[election]
 	if !ok {
 		o = &observation{engine: e, election: election, changed: make(chan struct{}), bell: make(chan struct{}, 1)}
-		o.ctx, o.drop = context.WithCancel(e.life.Calls)
+		o.ctx, o.cancel = context.WithCancel(e.life.Calls)
 		e.observations[election] = o
 		e.life.Go(o.run)
 	}
 	o.callers++
-	e.calls.Add(1)
 	return o, nil
 }
 
@@ -103,8 +97,8 @@ func (e *Engine) leave(o *observation) {
 	e.calls.Done()
 }
 
-// wait waits for news to one who knows prev. What is told once the store is being closed is no news: it might only be
-// what Close itself does.
+// wait waits for news to a caller that knows prev. Once the store is being closed, nothing counts as news: Close itself
+// might have caused it.
 func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
 	closed := o.engine.life.Calls
 	o.mu.Lock()
@@ -147,7 +141,8 @@ func (o *observation) sleep(ctx context.Context) error {
 	o.mu.Unlock()
 	defer o.mu.Lock()
 	select {
-	case <-changed: // by Close, too
+	case <-changed:
+	case <-o.engine.life.Calls.Done(): // the store is being closed
 	case <-ctx.Done():
 	}
 	if ctx.Err() == nil {
@@ -171,8 +166,8 @@ func (o *observation) now() store.Known {
 	return o.known
 }
 
-// refresh makes the observation read the leader again, unless a read is wanted or under way.
-func (o *observation) refresh() {
+// resync makes the observation read the leader again, unless a read is wanted or under way.
+func (o *observation) resync() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.lacking() {
@@ -183,7 +178,7 @@ func (o *observation) refresh() {
 
 // run is the observation's goroutine: until the observation is dropped, or the store is closed.
 func (o *observation) run() {
-	turn := o.engine.rota.join(o.refresh)
+	inRota := o.engine.rota.join(o.resync)
 	for o.ctx.Err() == nil {
 		select {
 		case <-o.bell:
@@ -191,7 +186,7 @@ func (o *observation) run() {
 		case <-o.ctx.Done():
 		}
 	}
-	o.engine.rota.leave(turn)
+	o.engine.rota.leave(inRota)
 	o.feed.stop() // only this goroutine writes feed
 }
 
@@ -237,7 +232,7 @@ func (o *observation) begin() *feed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.begun++
-	return &feed{number: o.begun, changes: o.changes, asked: time.Now()}
+	return &feed{number: o.begun, changes: o.changes, sent: time.Now()}
 }
 
 // set puts a watch that has been set in place of the one before, and reports whether the state that it told was taken.
@@ -250,7 +245,7 @@ func (o *observation) set(f *feed) bool {
 	if taken {
 		o.answered = f.number
 		if !f.dated {
-			o.asOf(f.asked) // the read was sent later
+			o.asOf(f.sent) // the read was sent later
 		}
 	}
 	o.notify()
@@ -268,12 +263,12 @@ func (o *observation) failed(err error) (again bool) {
 		return true
 	}
 	o.failure = &failure{err}
-	o.wanted, o.present = o.answered, time.Time{} // those who wait are told; the next caller reads again
+	o.wanted, o.present = o.answered, time.Time{} // callers that wait return the error; the next caller reads again
 	o.notify()
 	return false
 }
 
-// tell returns what a watch of the leader calls. Once the watch after it has told a state, it is not listened to.
+// tell returns the Tell of a watch of the leader. It ignores the watch once a newer one has told a state.
 func (o *observation) tell(f *feed) Tell {
 	return func(n News) {
 		o.mu.Lock()
@@ -289,12 +284,11 @@ func (o *observation) tell(f *feed) Tell {
 				o.changes++
 			}
 			o.source, o.known.Leader = f.number, n.State.Leader
-			o.last = max(o.last, n.State.Leader.Revision)
 			f.dated = f.dated || !n.AsOf.IsZero()
 			o.asOf(n.AsOf)
 		case n.AsOf.IsZero():
 			f.stale = true
-		case f.number == o.source && !f.stale: // before that, what is known was told by another watch
+		case f.number == o.source: // before that, what is known was told by another watch
 			o.asOf(n.AsOf)
 		}
 		f.stale = f.stale || n.Over
@@ -305,11 +299,10 @@ func (o *observation) tell(f *feed) Tell {
 	}
 }
 
-// mayBeOlder reports whether a state might be older than what is known: another watch has told of a change since the read
-// began, and the leader is one of before that. The caller holds mu.
+// mayBeOlder reports whether a state might be older than what is known: another watch has told a change since the read
+// began, and the read has found something else. The caller holds mu.
 func (o *observation) mayBeOlder(f *feed, s *State) bool {
-	overtaken := f.number != o.source && f.changes != o.changes && s.Leader != o.known.Leader
-	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= o.last
+	return f.number != o.source && f.changes != o.changes && s.Leader != o.known.Leader
 }
 
 // stop takes the watch back.
@@ -319,7 +312,7 @@ func (f *feed) stop() {
 	}
 }
 
-// asOf notes as of when what is known is right. The caller holds mu.
+// asOf advances the time as of which what is known is right. The caller holds mu.
 func (o *observation) asOf(t time.Time) {
 	if t.After(o.known.AsOf) {
 		o.known.AsOf = t
@@ -330,11 +323,4 @@ func (o *observation) asOf(t time.Time) {
 func (o *observation) notify() {
 	close(o.changed)
 	o.changed = make(chan struct{})
-}
-
-// wake makes all who wait look again whether the store has been closed.
-func (o *observation) wake() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.notify()
 }

@@ -17,11 +17,7 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 		list, err = e.driver.Ballots(ctx, election)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	e.worked.Store(true)
-	return list, nil
+	return list, err
 }
 
 // Elections implements store.Store.
@@ -30,13 +26,9 @@ func (e *Engine) Elections(ctx context.Context) (names []string, err error) {
 		names, err = e.driver.Elections(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	e.worked.Store(true)
 	names = slices.DeleteFunc(names, func(name string) bool { return store.CheckElection(name) != nil })
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), err
 }
 
 // RequestResignation implements store.Store.
@@ -59,8 +51,8 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 	return e.repeat(ctx, "clear", election, func(ctx context.Context) error { return e.driver.Clear(ctx, election) })
 }
 
-// repeat carries out a call whose request may be sent more than once: until it is answered, its error is final, or ctx
-// has ended.
+// repeat makes a call whose request may be sent more than once: until it is answered, its error is final, or ctx has
+// ended.
 func (e *Engine) repeat(ctx context.Context, op, election string, request func(context.Context) error) error {
 	ctx, done, err := e.call(ctx)
 	if err != nil {
@@ -69,11 +61,19 @@ func (e *Engine) repeat(ctx context.Context, op, election string, request func(c
 	defer done()
 	var last error // of the attempt before
 	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
+		if ctx.Err() != nil { // nothing more is sent
+			return e.life.Fail(op, election, adapter.Ended(ctx, nil, last))
+		}
 		err := e.gate.send(ctx, plain, func() error { return request(ctx) })
+		again := adapter.Uncertain(err)
+		err = after(last, err)
 		switch {
-		case ctx.Err() != nil && err != nil:
+		case err == nil:
+			e.worked.Store(true)
+			return nil
+		case ctx.Err() != nil:
 			return e.life.Fail(op, election, adapter.Ended(ctx, err, last))
-		case err == nil, !retriable(err):
+		case !again:
 			return e.life.Fail(op, election, err)
 		}
 		last = err

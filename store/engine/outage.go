@@ -2,16 +2,15 @@ package engine
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and nothing
-// has been answered since the request was sent. Until a request is answered, the gate lets one through in each turn:
-// see grantOne. The first answer ends the outage. So a store sends few requests to a service that does not answer, however
-// many elections it has, and finds out soon that the service answers again.
+// outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and no
+// request has been answered since that one was sent. Then the gate lets one request through at a time, as a probe of the
+// service, and pauses after it. The first answer ends the outage. So a store with many elections sends few requests to a
+// service that does not answer, and finds out soon that the service answers again.
 //
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
 type outage struct {
@@ -23,12 +22,12 @@ type outage struct {
 	cause    string        // why it has none
 	warn     *time.Timer   // logs the beginning
 	warned   bool          // it was logged
-	pause    time.Duration // after the last turn
-	opened   bool          // the last turn was that of a request to open a session
+	pause    time.Duration // after the last probe
+	opened   bool          // the last probe was a request to open a session
 }
 
 const (
-	// leastPause is the time from the first turn of an outage to the second. It doubles to mostPause.
+	// leastPause is the time from the first probe of an outage to the second. It doubles to mostPause.
 	leastPause, mostPause = 50 * time.Millisecond, 250 * time.Millisecond
 	// unnoticed is how long an outage lasts before it is logged: a reply that is lost costs less.
 	unnoticed = time.Second
@@ -36,18 +35,12 @@ const (
 
 func (o *outage) isOut() bool { return !o.began.IsZero() }
 
-// lengthen notes a turn, and returns the pause after it.
-func (o *outage) lengthen(opened bool) time.Duration {
-	o.pause, o.opened = min(max(leastPause, 2*o.pause), mostPause), opened
-	return o.pause
-}
-
-// begin notes that a request was not answered, and reports whether an outage begins.
+// begin records that a request was not answered, and reports whether an outage begins.
 func (o *outage) begin(sent time.Time, err error) bool {
-	if o.answered.After(sent) { // such as by another server
+	if o.answered.After(sent) { // perhaps by another server
 		return false
 	}
-	o.cause = cause(err)
+	o.cause = adapter.Reason(err)
 	if o.isOut() {
 		return false
 	}
@@ -55,16 +48,7 @@ func (o *outage) begin(sent time.Time, err error) bool {
 	return true
 }
 
-// cause says why a request has no answer, in the driver's words.
-func cause(err error) string {
-	text := err.Error()
-	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
-		text = strings.TrimPrefix(text, kind.Error()+": ")
-	}
-	return text
-}
-
-// end notes an answer, and reports whether it ends an outage.
+// end records an answer, and reports whether the answer ends an outage.
 func (o *outage) end() bool {
 	o.answered = time.Now()
 	if !o.isOut() {

@@ -19,6 +19,14 @@ func (s *scene) requests() int {
 	return s.asked
 }
 
+// list begins so many calls.
+func (s *scene) list(ctx context.Context, calls int) {
+	for range calls {
+		go func() { _, _ = s.Engine.Ballots(ctx, "x") }()
+	}
+	synctest.Wait()
+}
+
 // refuse answers all requests with an error, as soon as they are sent, for as long as that. It returns how many there were
 // in the busiest second after the first.
 func (s *scene) refuse(d time.Duration, err error) (most int) {
@@ -69,7 +77,7 @@ func TestOutageOfManyElections(t *testing.T) {
 				break
 			}
 		}
-		require.NotEmpty(t, s.all(), "a turn comes")
+		require.NotEmpty(t, s.all(), "a probe")
 		s.all()[0].answer(answer{})
 		time.Sleep(400 * time.Millisecond) // the longest pause of a call
 		require.NotZero(t, s.count("Ballots"))
@@ -88,8 +96,8 @@ func TestOutageOfManyElections(t *testing.T) {
 	})
 }
 
-// inOutage plays a scene that begins with an outage: a ballot stands, and its watch can't be set again. The next turn has
-// been taken by that request, which waits for its answer.
+// inOutage plays a scene that begins with an outage: a ballot stands, and its watch can't be set again. That request was
+// sent again as the first probe, and waits for its answer.
 func inOutage(t *testing.T, log *lines, test func(t *testing.T, s *scene, b *ballot, entry *request)) {
 	play(t, log.settings(), func(t *testing.T, s *scene) {
 		s.confirms.Store(true)
@@ -98,46 +106,52 @@ func inOutage(t *testing.T, log *lines, test func(t *testing.T, s *scene, b *bal
 		for s.count("Confirm") > 0 {
 			s.find("Confirm").answer(answer{})
 		}
-		own.tells(News{Over: true})
-		s.next("Entry").fail(errLater)
-		time.Sleep(50 * time.Millisecond)
-		test(t, s, b, s.next("Entry"))
+		test(t, s, b, s.loses(own))
 	})
 }
 
-// TestFirstAnswerLetsAllThrough: those that wait are sent at once.
-func TestFirstAnswerLetsAllThrough(t *testing.T) {
+// loses makes an outage begin, and returns the first probe.
+func (s *scene) loses(own *request) *request {
+	own.tells(News{Over: true})
+	s.find("Entry").fail(errLater)
+	time.Sleep(50 * time.Millisecond)
+	return s.find("Entry")
+}
+
+// TestProbes come more and more seldom, until there are four a second. One that has gone is not waited for. The first answer
+// lets all through at once. The next outage begins with the shortest pause again.
+func TestProbes(t *testing.T) {
 	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
-		for range 10 {
-			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-		}
-		require.Zero(t, s.count("Ballots"), "they wait for their turn")
-		entry.shows(State{Token: 1})
-		require.Equal(t, 10, s.count("Ballots"))
-	})
-}
-
-// TestTurns come more and more seldom, until there are four a second.
-func TestTurns(t *testing.T) {
-	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
-		for range 20 {
-			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-		}
+		gone, cancel := context.WithCancel(t.Context())
+		s.list(gone, 10)
+		cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		s.list(ctx, 20)
 		for i, pause := range []time.Duration{50, 100, 200, 250, 250, 250} {
 			time.Sleep(pause*time.Millisecond - time.Nanosecond)
 			require.Equal(t, i, s.count("Ballots"))
 			time.Sleep(time.Nanosecond)
 			require.Equal(t, i+1, s.count("Ballots"), "none has been answered")
 		}
+		entry.shows(State{Token: 1})
+		require.Equal(t, 20, s.count("Ballots"))
+		cancel()
+		synctest.Wait()
+		require.NoError(t, s.Engine.gate.err())
+
+		s.loses(entry)
+		s.list(t.Context(), 20)
+		time.Sleep(leastPause - time.Nanosecond)
+		require.Zero(t, s.count("Ballots"))
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, 1, s.count("Ballots"))
 	})
 }
 
-// TestOpenHasEveryOtherTurn: it does not wait behind all requests that waited before.
-func TestOpenHasEveryOtherTurn(t *testing.T) {
+// TestOpenIsEveryOtherProbe: it does not wait behind all requests that waited before.
+func TestOpenIsEveryOtherProbe(t *testing.T) {
 	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
-		for range 20 {
-			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-		}
+		s.list(context.Background(), 20)
 		time.Sleep(time.Second)
 		asked := s.count("Ballots")
 		s.scripted.session.ends(errLater)
@@ -153,77 +167,52 @@ func TestOpenHasEveryOtherTurn(t *testing.T) {
 	})
 }
 
-// TestRequestThatWaitsForItsTurn ends with its context, and says why it had to wait. It was not sent.
-func TestRequestThatWaitsForItsTurn(t *testing.T) {
-	inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		before := s.requests()
-		observed := start(func() (store.Known, error) { return s.Observe(ctx, "y", nil) })
-		listed := start(func() ([]store.Standing, error) { return s.Engine.Ballots(ctx, "x") })
-		waiting := s.casting(ctx, "x")
-		acknowledged := start(func() (store.Leader, error) { return b.Acknowledge(ctx, "value") })
-		time.Sleep(10 * time.Millisecond)
-		require.Equal(t, before, s.requests())
-		for call, err := range map[string]error{
-			"Observe":     waitFor(t, observed),
-			"Ballots":     waitFor(t, listed),
-			"Cast":        waitFor(t, waiting),
-			"Acknowledge": waitFor(t, acknowledged),
-		} {
-			require.ErrorIs(t, err, context.DeadlineExceeded, call)
-			require.ErrorIs(t, err, store.ErrUnavailable, call)
-			require.NotErrorIs(t, err, store.ErrUnknownOutcome, call)
-			require.ErrorContains(t, err, "service unavailable: no answer", call)
-		}
-	})
-}
-
-// TestCastThatWaits for a session, or for others that wait, ends with its context, and says why it had to wait.
-func TestCastThatWaits(t *testing.T) {
-	for _, session := range []bool{true, false} {
-		inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
-			if !session {
-				s.scripted.session.ends(errUnsent)
-			}
-			for range Slots {
-				s.casting(context.Background(), "x")
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			defer cancel()
-			c := s.casting(ctx, "x")
-			time.Sleep(10 * time.Millisecond)
-			err := waitFor(t, c)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+// TestRequestThatWaitsInAnOutage ends with its context, and says why it had to wait. It was not sent.
+func TestRequestThatWaitsInAnOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(s *scene)
+		call   func(ctx context.Context, s *scene, b *ballot) error
+	}{
+		"Observe": {nil, func(ctx context.Context, s *scene, _ *ballot) error { _, err := s.Observe(ctx, "y", nil); return err }},
+		"Ballots": {nil, func(ctx context.Context, s *scene, _ *ballot) error { _, err := s.Engine.Ballots(ctx, "x"); return err }},
+		"Cast":    {nil, func(ctx context.Context, s *scene, _ *ballot) error { _, err := s.Cast(ctx, "x", ""); return err }},
+		"Cast without a session": {
+			func(s *scene) { s.scripted.session.ends(errUnsent) },
+			func(ctx context.Context, s *scene, _ *ballot) error { _, err := s.Cast(ctx, "x", ""); return err },
+		},
+		"Cast without a slot": {
+			func(s *scene) {
+				for range Slots {
+					s.casting(context.Background(), "x")
+				}
+			},
+			func(ctx context.Context, s *scene, _ *ballot) error { _, err := s.Cast(ctx, "x", ""); return err },
+		},
+		"Acknowledge": {nil, func(ctx context.Context, _ *scene, b *ballot) error { _, err := b.Acknowledge(ctx, ""); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
+				if c.before != nil {
+					c.before(s)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				before := s.requests()
+				err := c.call(ctx, s, b)
+				require.Equal(t, before, s.requests())
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+				require.ErrorContains(t, err, "service unavailable: no answer")
+			})
 		})
 	}
-}
-
-// TestTurnOfARequestThatHasGone is not lost.
-func TestTurnOfARequestThatHasGone(t *testing.T) {
-	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
-		ctx, cancel := context.WithCancel(t.Context())
-		for range 10 {
-			go func() { _, _ = s.Engine.Ballots(ctx, "x") }()
-		}
-		require.Zero(t, s.count("Ballots"))
-		cancel()
-		synctest.Wait()
-		go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-		time.Sleep(leastPause)
-		require.Equal(t, 1, s.count("Ballots"))
-	})
 }
 
 // TestSessionEndsInAnOutage: what waits to be sent for its entries returns soon, and casts go on in the next session.
 func TestSessionEndsInAnOutage(t *testing.T) {
 	inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		for range 100 { // turns for half a minute
-			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-		}
-		synctest.Wait()
+		s.list(context.Background(), 100) // probes for half a minute
 		withdrawn := s.withdraw(context.Background(), b)
 		cast := s.casting(context.Background(), "y")
 		require.Zero(t, s.count("Remove")+s.count("Enter"))
@@ -239,15 +228,9 @@ func TestSessionEndsInAnOutage(t *testing.T) {
 	})
 }
 
-// waitFor returns the error of a call, which has returned.
-func waitFor[T any](t *testing.T, c *call[T]) error {
-	t.Helper()
-	require.True(t, c.returned())
-	return c.err
-}
-
-// TestShortOutageIsNotLogged: a reply was lost.
-func TestShortOutageIsNotLogged(t *testing.T) {
+// TestOutageIsLogged if it lasts for a second: a lost reply is no news. Each counts from its own beginning, and after Close
+// nothing is logged.
+func TestOutageIsLogged(t *testing.T) {
 	for lasts, want := range map[time.Duration]int{time.Second - time.Nanosecond: 0, time.Second + time.Nanosecond: 2} {
 		var log lines
 		inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, entry *request) {
@@ -257,67 +240,53 @@ func TestShortOutageIsNotLogged(t *testing.T) {
 			require.Equal(t, want, log.count(), log.String())
 		})
 	}
-}
-
-// TestOutageAfterClose is not logged any more.
-func TestOutageAfterClose(t *testing.T) {
-	var log lines
-	inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, _ *request) {
-		closed := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
-		s.find("End").fail(errLater)
-		closed.succeeds(t)
-		time.Sleep(2 * time.Second)
-		require.Zero(t, log.count(), log.String())
-	})
-}
-
-// TestEachOutageIsLogged, if it is long enough by itself.
-func TestEachOutageIsLogged(t *testing.T) {
 	var log lines
 	inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, entry *request) {
 		for i, lasts := range []time.Duration{2 * time.Second, 700 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second} {
 			if i > 0 {
-				entry.tells(News{Over: true})
-				s.find("Entry").fail(errLater)
-				time.Sleep(300 * time.Millisecond)
-				entry = s.find("Entry")
+				entry = s.loses(entry)
 			}
-			time.Sleep(lasts - 300*time.Millisecond)
+			time.Sleep(lasts - 50*time.Millisecond)
 			entry.shows(State{Token: 1})
 		}
+		require.Equal(t, 4, log.count(), log.String())
+		s.loses(entry)
+		closed := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.find("End").fail(errLater)
+		closed.succeeds(t)
+		time.Sleep(2 * time.Second)
 		require.Equal(t, 4, log.count(), log.String())
 	})
 }
 
 // TestNoOutage: these errors say that the service works, or nothing about it.
 func TestNoOutage(t *testing.T) {
+	require.NoError(t, Answered(nil))
 	for name, err := range map[string]error{
-		"answer": Answered(errLater), "denial": store.ErrDenied, "final": errDisk, "gone": ErrGone, "none": nil,
+		"answer": Answered(errLater), "denial": store.ErrDenied, "final": errDisk, "gone": ErrGone, "none": nil, "context": context.Canceled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
-				go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
-				s.next("Ballots").fail(err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s.list(ctx, 1)
+				r := s.next("Ballots")
+				if name == "context" {
+					cancel()
+					synctest.Wait()
+				} else {
+					r.fail(err)
+				}
 				require.NoError(t, s.Engine.gate.err())
 			})
 		})
 	}
-	t.Run("context", func(t *testing.T) {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _, _ = s.Engine.Ballots(ctx, "x") }()
-			s.next("Ballots")
-			cancel()
-			synctest.Wait()
-			require.NoError(t, s.Engine.gate.err())
-		})
-	})
 }
 
 // TestSlowRequestIsNoOutage: others that were sent after it have been answered.
 func TestSlowRequestIsNoOutage(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
+		s.list(context.Background(), 1)
 		slow := s.next("Ballots")
 		time.Sleep(time.Millisecond)
 		s.cast(1, Place{})
@@ -329,27 +298,25 @@ func TestSlowRequestIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestWhatEndsAnOutage: an answer of any kind, and a renewal of the session.
+// TestWhatEndsAnOutage: an answer of any kind, and a renewal of the session. Other errors do not.
 func TestWhatEndsAnOutage(t *testing.T) {
-	for name, ends := range map[string]func(s *scene, entry *request){
-		"answer":  func(_ *scene, entry *request) { entry.shows(State{Token: 1}) },
-		"denial":  func(_ *scene, entry *request) { entry.fail(store.ErrDenied) },
-		"marked":  func(_ *scene, entry *request) { entry.fail(Answered(errUnsent)) },
-		"renewal": func(s *scene, _ *request) { s.scripted.session.renew(Proof{Sent: store.Now(), Valid: ttl}) },
+	for name, c := range map[string]struct {
+		happens func(s *scene, entry *request)
+		ends    bool
+	}{
+		"answer":  {func(_ *scene, entry *request) { entry.shows(State{Token: 1}) }, true},
+		"denial":  {func(_ *scene, entry *request) { entry.fail(store.ErrDenied) }, true},
+		"marked":  {func(_ *scene, entry *request) { entry.fail(Answered(errUnsent)) }, true},
+		"renewal": {func(s *scene, _ *request) { s.scripted.session.renew(Proof{Sent: store.Now(), Valid: ttl}) }, true},
+		"over":    {func(_ *scene, entry *request) { entry.fail(ErrOver) }, false},
+		"failure": {func(_ *scene, entry *request) { entry.fail(errUnsent) }, false},
+		"local":   {func(_ *scene, entry *request) { entry.fail(errDisk) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
 				require.Error(t, s.Engine.gate.err())
-				ends(s, entry)
-				require.NoError(t, s.Engine.gate.err())
-			})
-		})
-	}
-	for name, err := range map[string]error{"over": ErrOver, "failure": errUnsent, "local": errDisk} {
-		t.Run(name+" does not", func(t *testing.T) {
-			inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
-				entry.fail(err)
-				require.Error(t, s.Engine.gate.err())
+				c.happens(s, entry)
+				require.Equal(t, c.ends, s.Engine.gate.err() == nil)
 			})
 		})
 	}

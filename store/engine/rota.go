@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// rota is the order in which ballots and observations read anew what they know, since a watch might have lost a change.
+// rota is the order in which ballots and observations resync: read again what they know, since a watch might lose a change.
 // A session has one more, of the elections that it audits. At each pace the first has its turn, and goes to the end. One
-// that joins is last. So each of N has its turn within N paces, whatever else comes and goes.
+// that joins is last. So each of N has its turn within N paces, even while others come and go.
 type rota struct {
 	mu   sync.Mutex
 	list list.List // of func(), guarded by mu
 }
 
-// join makes anew be called at each turn. It does not block. leave ends that.
-func (r *rota) join(anew func()) *list.Element {
+// join makes resync be called at each turn. It does not block. leave ends that.
+func (r *rota) join(resync func()) *list.Element {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.list.PushBack(anew)
+	return r.list.PushBack(resync)
 }
 
 func (r *rota) leave(e *list.Element) {
@@ -26,8 +26,8 @@ func (r *rota) leave(e *list.Element) {
 	r.list.Remove(e)
 }
 
-// turn gives the first its turn.
-func (r *rota) turn() {
+// advance gives the first its turn.
+func (r *rota) advance() {
 	r.mu.Lock()
 	first := r.list.Front()
 	if first != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,20 +39,19 @@ type session struct {
 	reconnected chan struct{} // has room for one: a proof came on another connection
 	rota        rota          // of the elections in which it has cast
 
-	over      bool               // guarded by the engine's mu, as are all below: finish has begun
-	left      error              // why it was given up, if over: the service may keep it. nil: it has ended there
-	claims    map[string]*claim  // by nonce
-	records   map[string]*record // by election: those in which it has cast
-	unclaimed list.List          // of *record: those without a claim, first that whose last claim was settled first
-	stuck     int                // how many slots are kept by orphans that can't be removed
+	finished    bool               // guarded by the engine's mu, as are all below: finish has begun
+	unconfirmed error              // why a finished session was given up: the service might keep it. nil: it has ended there
+	claims      map[string]*claim  // by nonce
+	records     map[string]*record // by election: those in which it has cast
+	unclaimed   list.List          // of *record: those without a claim, first that whose last claim was settled first
 }
 
 // openSession returns the session, and waits for one if there is none.
 func (e *Engine) openSession(ctx context.Context) (*session, error) {
 	e.mu.Lock()
-	if e.ended || e.current != nil {
+	if e.closing || e.current != nil {
 		defer e.mu.Unlock()
-		if e.ended {
+		if e.closing {
 			return nil, store.ErrClosed
 		}
 		return e.current, nil
@@ -105,16 +105,15 @@ func (e *Engine) open(o *opening) *session {
 		if err == nil {
 			s := e.newSession(d, proof)
 			s.handOver()
-			if e.install(o, s) {
-				return s
+			if !e.install(o, s) {
+				s.finish(adapter.ErrClosed, store.ErrClosed)
 			}
-			s.finish(adapter.ErrClosed, store.ErrClosed)
 			return s
 		}
 		if e.life.Calls.Err() != nil {
 			err = store.ErrClosed
 		}
-		if e.failed(o, err) {
+		if e.openFailed(o, err) {
 			return nil
 		}
 	}
@@ -136,7 +135,7 @@ func (e *Engine) install(o *opening, s *session) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.opening = nil
-	if e.ended {
+	if e.closing {
 		o.err = store.ErrClosed
 	} else {
 		e.current, o.session = s, s
@@ -145,12 +144,12 @@ func (e *Engine) install(o *opening, s *session) bool {
 	return o.session != nil
 }
 
-// failed notes why an attempt to open a session failed, and reports whether the error is final.
-func (e *Engine) failed(o *opening, err error) bool {
+// openFailed records why an attempt to open a session failed, and reports whether the error is final.
+func (e *Engine) openFailed(o *opening, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o.last = err
-	if retriable(err) {
+	if f := (failFast{}); adapter.Uncertain(err) && !errors.As(err, &f) {
 		return false
 	}
 	o.err, e.opening = err, nil
@@ -170,8 +169,8 @@ func (s *session) renewed(p Proof) {
 	}
 }
 
-// keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
-// the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election.
+// keep renews the session until it is finished, and ends it if the service might still keep it. The end waits for a leader's
+// work. The keeper opens the next session meanwhile, so that work which does not stop delays no other election.
 func (s *session) keep() {
 	var audit sync.WaitGroup
 	audit.Go(s.audit)
@@ -182,7 +181,7 @@ func (s *session) keep() {
 		s.giveUp(err) // if ctx has ended, this waits until all ballots have been told
 	}
 	audit.Wait()
-	if _, left := s.state(); left == nil {
+	if _, unconfirmed := s.state(); unconfirmed == nil {
 		s.handBack()
 		return
 	}
@@ -194,29 +193,30 @@ func (s *session) keep() {
 	s.engine.keeper.Go(func() { s.await(work); s.end() })
 }
 
-// state returns whether the session is over, and why the service might still keep it.
-func (s *session) state() (over bool, left error) {
+// state reports whether the session is finished, and why the service might still keep it.
+func (s *session) state() (finished bool, unconfirmed error) {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	return s.over, s.left
+	return s.finished, s.unconfirmed
 }
 
-// ended is called when the service is known to have ended the session.
+// ended finishes a session that the service is known to have ended.
 func (s *session) ended() { s.finish(adapter.ErrSessionEnded, nil) }
 
-// giveUp ends a session that the service might still keep. It reports whether the session was not over yet.
+// giveUp finishes a session that the service might still keep. It reports whether the session was not finished before.
 func (s *session) giveUp(why error) bool {
 	return s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why)
 }
 
-// finish ends the session for this process, once: later calls wait for the first. First no ballot is added any more and
-// those there are learn why they are lost, then the lease ends, and then the keeper is told, which lets the session go.
-func (s *session) finish(why, left error) (first bool) {
+// finish ends the session for this process, once: later calls wait for the first. From then on the session takes no
+// ballot. Its ballots are lost first, with the reason, then the lease ends, and last ctx, so that the keeper lets the
+// session go.
+func (s *session) finish(why, unconfirmed error) (first bool) {
 	s.once.Do(func() {
 		first = true
 		e := s.engine
 		e.mu.Lock()
-		s.over, s.left = true, left
+		s.finished, s.unconfirmed = true, unconfirmed
 		if e.current == s {
 			e.current = nil
 		}
@@ -250,7 +250,7 @@ func (s *session) end() {
 		e.program.log(slog.LevelWarn, "the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
 	case err == nil:
 		e.mu.Lock()
-		s.left = nil
+		s.unconfirmed = nil
 		e.mu.Unlock()
 	}
 }
@@ -286,8 +286,8 @@ func (s *session) await(work []*ballot) {
 	}
 }
 
-// send sends a request of a caller for an entry, when the gate lets it through. It does not wait any more once the
-// session is over, which takes the entry along.
+// send sends a caller's request for an entry when the gate lets it through. It stops waiting when the session finishes: the
+// entry goes with the session.
 func (s *session) send(ctx context.Context, request func() error) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"strings"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,73 +40,46 @@ func TestOneKeeper(t *testing.T) {
 	}
 }
 
-func TestSessionOpenIsSentAgain(t *testing.T) {
+// TestOpenIsSentAgain, after pauses that grow. A caller who does not wait any longer hears the last reason. No ballot was
+// cast, even if the outcome of the request for the session is unknown.
+func TestOpenIsSentAgain(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent} {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
-			s.casting(t.Context(), "x")
+			ctx, cancel := context.WithCancel(t.Context())
+			impatient, c := s.casting(ctx, "x"), s.casting(t.Context(), "x")
 			s.next("Open").fail(err)
-			s.quiet() // it waits a little
+			s.quiet()
+			cancel()
+			impatient.fails(t, context.Canceled)
+			require.ErrorIs(t, impatient.err, err, "it says why")
+			require.ErrorIs(t, impatient.err, store.ErrUnavailable)
 			time.Sleep(50 * time.Millisecond)
 			s.next("Open").fail(err)
 			time.Sleep(50 * time.Millisecond)
-			s.quiet() // and longer each time
-			time.Sleep(50 * time.Millisecond)
-			s.next("Open").answer(answer{})
-			s.next("Enter")
+			s.quiet()
+			time.Sleep(s.Engine.patience() - 100*time.Millisecond)
+			c.fails(t, store.ErrUnavailable)
+			require.ErrorContains(t, c.err, "gave up after 20s")
+			require.ErrorIs(t, c.err, err)
+			s.next("Open").answer(answer{}) // the attempts go on
+			s.cast(1, Place{})
 		})
 	}
 }
 
-// TestCastWithoutASession casts nothing, even if the outcome of the request for the session is unknown.
-func TestCastWithoutASession(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := s.casting(ctx, "x")
-		s.next("Open").fail(errLater)
-		cancel()
-		c.fails(t, context.Canceled)
-		require.ErrorIs(t, c.err, errLater, "it says why")
-		require.ErrorIs(t, c.err, store.ErrUnavailable)
-	})
-}
-
-// TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
-func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.casting(t.Context(), "x")
-		s.next("Open").fail(errUnsent)
-		time.Sleep(s.Engine.patience())
-		c.fails(t, store.ErrUnavailable)
-		require.ErrorContains(t, c.err, "gave up after 20s")
-		require.ErrorContains(t, c.err, "no connection")
-		s.next("Open").answer(answer{})
-		s.cast(1, Place{})
-	})
-}
-
-func TestSessionOpenThatIsRefusedIsToldAtOnce(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		a, b := s.casting(t.Context(), "x"), s.casting(t.Context(), "y")
-		s.next("Open").fail(store.ErrDenied)
-		require.True(t, a.returned() && b.returned())
-		require.ErrorIs(t, a.err, store.ErrDenied)
-		require.ErrorIs(t, b.err, store.ErrDenied)
-		s.quiet()
-		s.cast(1, Place{}) // the next caller asks again
-	})
-}
-
-func TestSessionIsRenewed(t *testing.T) {
-	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
-		time.Sleep(ttl / 2)
-		require.True(t, s.holds(b))
-		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3})
-		time.Sleep(ttl / 2)
-		require.True(t, s.holds(b))
-		time.Sleep(ttl)
-		require.False(t, s.holds(b))
-		require.False(t, b.isLost(), "it might stand")
-	})
+// TestOpenThatIsRefused is told at once to all who wait, as is a temporary error that waiting does not end. The next caller
+// asks again.
+func TestOpenThatIsRefused(t *testing.T) {
+	for _, err := range []error{store.ErrDenied, fmt.Errorf("open: %w", FailFast(errUnsent))} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			a, b := s.casting(t.Context(), "x"), s.casting(t.Context(), "y")
+			s.next("Open").fail(err)
+			a.fails(t, err)
+			b.fails(t, err)
+			s.quiet()
+			s.cast(1, Place{})
+		})
+	}
 }
 
 func TestSessionEndedByTheService(t *testing.T) {
@@ -130,11 +101,9 @@ func TestSessionGivenUp(t *testing.T) {
 		b := s.cast(1, Place{}) // no leader's work depends on it
 		s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 		s.session.ends(errDisk)
-		require.True(t, b.isLost())
 		require.ErrorIs(t, b.Err(), errDisk)
 		require.False(t, s.holds(b))
 		end := s.next("End")
-		require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
 		s.casting(t.Context(), "x")
 		require.Zero(t, s.count("Open"))
 		end.answer(answer{})
@@ -193,79 +162,30 @@ func (b *ballot) onLoss(f func()) {
 
 // TestErrOverEndsTheSession at once, whichever call returns it.
 func TestErrOverEndsTheSession(t *testing.T) {
-	for op, act := range map[string]func(s *scene, b *ballot){
-		"Enter":       func(s *scene, _ *ballot) { s.casting(s.Context(), "y") },
-		"Acknowledge": func(s *scene, b *ballot) { s.acknowledge(b) },
-		"Remove":      func(s *scene, b *ballot) { s.withdraw(s.Context(), b) },
-		"Entry":       func(s *scene, b *ballot) { b.readAnew() },
-		"Void": func(s *scene, _ *ballot) {
-			ctx, cancel := context.WithCancel(s.Context())
-			s.casting(ctx, "y")
-			s.next("Enter")
-			cancel()
-		},
+	for op, act := range map[string]func(s *scene, b *ballot) *call[struct{}]{
+		"Enter":       func(s *scene, _ *ballot) *call[struct{}] { s.casting(s.Context(), "y"); return nil },
+		"Acknowledge": func(s *scene, b *ballot) *call[struct{}] { s.acknowledge(b); return nil },
+		"Remove":      func(s *scene, b *ballot) *call[struct{}] { return s.withdraw(s.Context(), b) },
+		"Entry":       func(s *scene, b *ballot) *call[struct{}] { b.resync(); return nil },
+		"Void":        func(s *scene, _ *ballot) *call[struct{}] { s.impatientIn("y"); return nil },
 	} {
 		t.Run(op, func(t *testing.T) {
 			playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 				other := s.cast(2, Place{Nearest: "own1"})
 				s.find("Entry").shows(State{Token: 1})
 				s.find("Entry").shows(State{Token: 2})
-				act(s, b)
+				c := act(s, b)
 				s.next(op).fail(ErrOver)
 				require.True(t, other.isLost())
 				require.False(t, s.holds(b))
 				require.True(t, s.session.let)
 				require.Zero(t, s.count("End"))
+				if c != nil {
+					c.succeeds(t) // a Withdraw: the entry has gone with the session
+				}
 			})
 		})
 	}
-}
-
-// TestRemovalThatIsRefusedEndsTheSession: its end takes the entry along, else those behind it would never lead.
-func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
-	var log strings.Builder
-	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
-		other, _, _ := s.waitingBehind(behind)
-		c := s.withdraw(t.Context(), b)
-		s.next("Remove").fail(errLater)
-		require.False(t, other.isLost())
-		time.Sleep(50 * time.Millisecond)
-		s.next("Remove").fail(store.ErrDenied)
-		c.fails(t, store.ErrDenied)
-		require.ErrorIs(t, c.err, store.ErrUnknownOutcome, "the first request had no answer")
-		require.True(t, other.isLost())
-		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
-		require.ErrorContains(t, other.Err(), "a ballot could not be removed: permission denied")
-		require.Contains(t, log.String(), "so the session ends")
-		require.Contains(t, log.String(), "own1")
-		s.next("End").answer(answer{})
-	})
-}
-
-func TestReadsAreSentAgain(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		list := start(func() ([]store.Standing, error) { return s.Engine.Ballots(t.Context(), "x") })
-		s.next("Ballots").fail(errLater)
-		time.Sleep(50 * time.Millisecond)
-		s.next("Ballots").answer(answer{list: []store.Standing{{Value: "v", Token: 3}}})
-		require.True(t, list.returned())
-		require.Equal(t, []store.Standing{{Value: "v", Token: 3}}, list.value)
-		clear := start(func() (struct{}, error) { return struct{}{}, s.Engine.Clear(t.Context(), "") })
-		s.next("Clear").fail(store.ErrDenied)
-		clear.fails(t, store.ErrDenied)
-		for _, err := range []error{
-			func() error { _, err := s.Engine.Ballots(t.Context(), "/"); return err }(), s.Engine.Clear(t.Context(), "/"),
-		} {
-			require.ErrorIs(t, err, store.ErrInvalid)
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		list = start(func() ([]store.Standing, error) { return s.Engine.Ballots(ctx, "x") })
-		s.next("Ballots").fail(errUnsent)
-		cancel(errDisk)
-		require.True(t, list.returned())
-		require.True(t, errors.Is(list.err, errDisk) && errors.Is(list.err, store.ErrUnavailable), "%v", list.err)
-	})
 }
 
 func (s *scripted) isClosed() bool {

@@ -12,22 +12,29 @@ import (
 )
 
 // TestConfirmationOfAnotherWatch confirms nothing that was reported before: that of a watch that has not reported a
-// state yet, or is over.
+// state yet, even when it has been set, or that is over.
 func TestConfirmationOfAnotherWatch(t *testing.T) {
 	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		known := s.observation().now()
+		time.Sleep(time.Second)
 		watch.tells(News{Over: true})
 		next := s.next("Leader")
 		watch.tells(News{AsOf: known.AsOf.Add(1)})
 		next.tells(News{AsOf: known.AsOf.Add(2)})
 		require.Equal(t, known, s.observation().now())
-		next.shows(State{Leader: one})
-		next.tells(News{AsOf: known.AsOf.Add(3)})
-		require.Equal(t, known.AsOf.Add(3), s.observation().now().AsOf)
+		next.tells(News{Over: true})
+		next.answer(answer{})
+		require.Equal(t, known, s.observation().now())
+		s.quiet()
+		time.Sleep(50 * time.Millisecond)
+		next = s.next("Leader").shows(State{Leader: one})
+		next.tells(News{AsOf: time.Now().Add(3)})
+		require.Equal(t, time.Now().Add(3), s.observation().now().AsOf)
 	})
 }
 
-// TestLeaderIsReadWhenConfirmationsStayAway, so that the known state is never older than TTL/2 and two round trips.
+// TestLeaderIsReadWhenConfirmationsStayAway, so that the known state is never older than TTL/2 and two round trips. The
+// time that the machine was suspended counts.
 func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for i := range 5 { // which are resynced before
@@ -35,7 +42,6 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 		}
 		watch := s.watched()
 		known := s.observation().now().AsOf
-		s.leader(&one)
 		time.Sleep(pace)
 		watch.tells(News{AsOf: known.Add(pace * 9 / 10)})
 		time.Sleep(pace)
@@ -47,6 +53,16 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 		read.shows(State{Leader: one})
 		require.Zero(t, s.count("Leader"), "one read at a time")
 		require.LessOrEqual(t, time.Since(s.observation().now().AsOf), ttl/2)
+	})
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
+		time.Sleep(time.Millisecond)
+		s.quiet()
+		defer suspension.Simulate(time.Hour)()
+		time.Sleep(pace / 2) // resyncOld looks that often
+		read := s.next("Leader")
+		require.False(t, watch.isStopped())
+		read.shows(State{Leader: one})
+		require.Equal(t, time.Now().Add(-time.Millisecond), s.observation().now().AsOf)
 	})
 }
 
@@ -82,52 +98,38 @@ func TestEachOfManyObservationsIsFresh(t *testing.T) {
 	})
 }
 
-// TestConfirmIsSentAgainWhenItIsAnswered: one at a time.
+// TestConfirmIsSentAgainWhenItIsAnswered: one at a time. A request that is lost ends after a TTL. What is known does not
+// get older meanwhile.
 func TestConfirmIsSentAgainWhenItIsAnswered(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.confirms.Store(true)
+		c := s.observe(nil)
+		s.find("Leader").shows(State{Leader: one})
+		c.succeeds(t)
+		s.follow()
 		time.Sleep(pace)
-		first := s.next("Confirm")
+		first := s.find("Confirm")
+		s.find("Leader").shows(State{Leader: one}) // its resync
 		time.Sleep(pace)
 		require.Equal(t, 1, s.count("Confirm"))
 		first.answer(answer{})
 		time.Sleep(pace)
-		s.next("Confirm").fail(errLater)
+		s.find("Confirm").fail(Answered(errLater))
 		time.Sleep(pace)
-		s.next("Confirm")
-	})
-}
-
-// TestLeaderIsReadWhileAConfirmationHasNoAnswer, so that the known state does not get older meanwhile.
-func TestLeaderIsReadWhileAConfirmationHasNoAnswer(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.confirms.Store(true)
-		c := s.leader(nil)
-		s.find("Leader").shows(State{Leader: one})
-		require.True(t, c.returned())
-		s.leader(&one)
+		lost := s.find("Confirm")
 		for range 4 {
-			time.Sleep(2 * pace)
-			s.find("Confirm")
-			s.find("Leader").shows(State{Leader: one})
+			require.NoError(t, lost.ctx.Err())
+			require.Equal(t, 1, s.count("Confirm"))
+			if s.count("Leader") > 0 {
+				s.find("Leader").shows(State{Leader: one})
+			}
 			require.LessOrEqual(t, time.Since(s.observation().now().AsOf), ttl/2)
+			time.Sleep(pace)
 		}
-	})
-}
-
-// TestConfirmWithoutAnAnswer ends after a TTL, and is sent again: a request that was lost stops no confirmation for good.
-func TestConfirmWithoutAnAnswer(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.confirms.Store(true)
-		time.Sleep(pace)
-		lost := s.next("Confirm")
-		time.Sleep(ttl - time.Nanosecond)
-		require.NoError(t, lost.ctx.Err())
-		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Error(t, lost.ctx.Err())
 		time.Sleep(pace)
-		require.NotSame(t, lost, s.next("Confirm"))
+		require.NotSame(t, lost, s.find("Confirm"))
 	})
 }
 
@@ -139,85 +141,69 @@ func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 		read := s.next("Leader")
 		time.Sleep(time.Second)
 		read.shows(State{Leader: one})
-		require.True(t, c.returned())
+		c.succeeds(t)
 		require.Equal(t, store.Known{Leader: one, AsOf: asked}, c.value)
 	})
 }
 
-// TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the known state.
-func TestAsOfOfAReadThatToldNoState(t *testing.T) {
-	playWatching(t, func(t *testing.T, s *scene, watch *request) {
-		known := s.observation().now()
-		time.Sleep(time.Second)
-		watch.tells(News{Over: true})
-		read := s.next("Leader")
-		read.tells(News{Over: true})
-		read.answer(answer{})
-		require.Equal(t, known, s.observation().now())
-		s.quiet()
-		time.Sleep(50 * time.Millisecond)
-		s.next("Leader") // again
-	})
-}
-
-// TestReadThatIsOvertakenByNews: its answer comes after the news of a later change. The news, the answer of a long
-// poll, has an earlier AsOf than the read.
+// TestReadThatIsOvertakenByNews: its answer comes after news of a later change, and names what was before, or none. The
+// news, the answer of a long poll, have an earlier AsOf than the read, or a later one. What is known stays, and the leader
+// is read again.
 func TestReadThatIsOvertakenByNews(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.watched() // one leads
-		began := s.observation().now().AsOf
-		time.Sleep(time.Second)
-		c := s.observe(nil)
-		read := s.next("Leader")
-		watch.tells(News{State: &State{}, AsOf: began})
-		require.Equal(t, store.Known{AsOf: began}, s.observation().now())
-		read.shows(State{Leader: one})
-		require.Equal(t, store.Known{AsOf: began}, s.observation().now(), "a leader who had gone")
-		require.False(t, c.returned())
-		time.Sleep(50 * time.Millisecond)
-		again := s.next("Leader")
-		watch.tells(News{State: &State{Leader: two}, AsOf: began})
-		watch.tells(News{State: &State{}, AsOf: began})
-		third := store.Leader{Value: "third", Revision: two.Revision + 1}
-		again.shows(State{Leader: third})
-		require.True(t, c.returned(), "no other can have come before")
-		require.Equal(t, third, c.value.Leader)
-		s.quiet()
-	})
-}
-
-// TestReadThatIsOlderThanAConfirmation: its answer comes last, and names a leader that was gone by then.
-func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
+	for name, c := range map[string]struct {
+		news   []store.Leader
+		answer store.Leader
+	}{
+		"a leader who has gone":         {[]store.Leader{{}}, one},
+		"none, before the next leader":  {[]store.Leader{{}, two}, store.Leader{}},
+		"a leader before the next":      {[]store.Leader{{}, two, {}, three}, two},
+		"perhaps a leader that is next": {[]store.Leader{{}, two}, three},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playWatching(t, func(t *testing.T, s *scene, watch *request) {
+				began := s.observation().now().AsOf
+				time.Sleep(time.Second)
+				call := s.observe(nil)
+				read := s.next("Leader")
+				for _, leader := range c.news {
+					watch.tells(News{State: &State{Leader: leader}, AsOf: began})
+				}
+				known := store.Known{Leader: c.news[len(c.news)-1], AsOf: began}
+				require.Equal(t, known, s.observation().now())
+				time.Sleep(time.Second)
+				watch.tells(News{AsOf: time.Now()})
+				known.AsOf = time.Now()
+				read.shows(State{Leader: c.answer})
+				require.Equal(t, known, s.observation().now())
+				read.tells(News{State: &State{Leader: c.answer}}) // an event of the time between
+				require.Equal(t, known, s.observation().now())
+				require.False(t, call.returned(), "no read that began after the call has told a state")
+				time.Sleep(50 * time.Millisecond)
+				s.next("Leader").shows(State{Leader: three})
+				s.tellsOf(call, three)
+				s.quiet()
+			})
+		})
+	}
 	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		c := s.observe(nil)
 		read := s.next("Leader")
-		time.Sleep(time.Second)
-		watch.tells(News{State: &State{}})
+		watch.tells(News{State: &State{Leader: two}})
+		read.shows(State{Leader: two})
+		s.tellsOf(c, two) // the answer is the same
+	})
+}
+
+// TestResyncOfAnObservation that is confirmed: its watch might have lost a change all the same.
+func TestResyncOfAnObservation(t *testing.T) {
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
+		time.Sleep(pace * 3 / 4)
 		watch.tells(News{AsOf: time.Now()})
-		known := s.observation().now()
-		require.Equal(t, store.Known{AsOf: time.Now()}, known)
-		read.shows(State{Leader: one})
-		require.Equal(t, known, s.observation().now())
-		read.tells(News{State: &State{Leader: one}}) // an event of the time between
-		require.Equal(t, known, s.observation().now())
-		require.False(t, c.returned(), "no read that began after the call has told a state")
-		time.Sleep(50 * time.Millisecond)
-		s.next("Leader").shows(State{})
-		require.True(t, c.returned())
-	})
-}
-
-// TestLeaderIsReadAfterASuspension: what is known is as old as a lease would count it, whatever the monotonic clock says.
-func TestLeaderIsReadAfterASuspension(t *testing.T) {
-	playWatching(t, func(t *testing.T, s *scene, watch *request) {
-		time.Sleep(time.Millisecond)
 		s.quiet()
-		defer suspension.Simulate(time.Hour)()
-		time.Sleep(pace / 2) // freshen looks that often
-		read := s.next("Leader")
-		require.False(t, watch.isStopped())
-		read.shows(State{Leader: one})
-		require.Equal(t, time.Now().Add(-time.Millisecond), s.observation().now().AsOf)
+		time.Sleep(pace / 4)
+		s.next("Leader").shows(State{Leader: two})
+		s.knows(two)
+		s.quiet()
 	})
 }
 
@@ -240,8 +226,9 @@ func TestPresentLeaderIsConfirmed(t *testing.T) {
 		c := s.observe(nil)
 		watch = s.next("Leader")
 		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
-		watch.answer(answer{stream: 1})
+		watch.shows(State{Leader: two}) // a change before the watch has been set, without a time
 		require.False(t, c.returned(), "the server might be behind")
+		require.Equal(t, store.Known{Leader: two, AsOf: earlier}, s.observation().now())
 		confirm := s.next("Confirm")
 		confirm.fail(errLater)
 		time.Sleep(400 * time.Millisecond)
@@ -249,32 +236,15 @@ func TestPresentLeaderIsConfirmed(t *testing.T) {
 		s.quiet()
 		time.Sleep(400 * time.Millisecond)
 		confirm = s.next("Confirm")
-		watch.tells(News{State: &State{Leader: two}})
+		watch.tells(News{State: &State{Leader: three}})
 		require.False(t, c.returned())
 		watch.tells(News{AsOf: called})
 		require.True(t, c.returned())
-		require.Equal(t, store.Known{Leader: two, AsOf: called}, c.value)
+		require.Equal(t, store.Known{Leader: three, AsOf: called}, c.value)
 		confirm.answer(answer{})
 		s.quiet()
 		s.observe(nil)
 		s.next("Leader") // at once: nothing was of no use
-	})
-}
-
-// TestNewsWithoutATimeIsNotConfirmed: a watch that has said as of when it knows goes on from there, also if it tells of a
-// change before it has been set.
-func TestNewsWithoutATimeIsNotConfirmed(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		earlier := time.Now()
-		time.Sleep(time.Second)
-		s.confirms.Store(true)
-		c := s.observe(nil)
-		watch := s.next("Leader")
-		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
-		watch.shows(State{Leader: two})
-		require.False(t, c.returned(), "the server might be behind")
-		require.Equal(t, store.Known{Leader: two, AsOf: earlier}, s.observation().now())
-		s.next("Confirm")
 	})
 }
 
@@ -294,16 +264,14 @@ func TestCallersShareAConfirmation(t *testing.T) {
 			watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
 			watch.answer(answer{stream: 1})
 		}
-		require.Equal(t, 1, s.count("Confirm"))
 		for range 10 {
-			time.Sleep(100 * time.Millisecond)
 			require.Equal(t, 1, s.count("Confirm"), "one is under way")
+			time.Sleep(100 * time.Millisecond)
 		}
 		watch.tells(News{Over: true})
 		s.find("Leader").shows(State{Leader: two})
 		for _, c := range calls {
-			require.True(t, c.returned())
-			require.Equal(t, two, c.value.Leader)
+			s.tellsOf(c, two)
 		}
 	})
 }

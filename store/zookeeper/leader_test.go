@@ -80,6 +80,8 @@ func TestAbandonedReadLeavesOneWatch(t *testing.T) {
 	castFirst(t, open(t, zookeeper.Config{}), election, "leader")
 	path := find(t, operator(t), election, "leader")
 	st, tp := openTapped(t)
+	_, err := st.Session(soon(t)) // the driver does not wait for long
+	require.NoError(t, err)
 	read := tp.catch(t, holdReply, opGetData, path)
 	ctx, cancel := context.WithCancel(soon(t))
 	watch := func() error {

@@ -194,11 +194,14 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		*tap
 		store.Ballot
 	}
-	var queue []waiter
-	for i := range 3 {
+	join := func(value, ahead string) waiter {
 		st, tp := openTapped(t)
-		queue = append(queue, waiter{tp, cast(t, st, election, fmt.Sprint(i))})
+		path := find(t, conn, election, ahead)
+		b := cast(t, st, election, value)
+		eventually(t, func() bool { return st.Armed(soon(t), path) }, "the watch on the ballot ahead")
+		return waiter{tp, b}
 	}
+	queue := []waiter{join("0", "first"), join("1", "0"), join("2", "1")}
 	ops := []string{opGetData, opExists, opList, opMulti, opCreate}
 	count := func(tp *tap) (n int) {
 		for _, op := range ops {
@@ -221,10 +224,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		t.Log("requests before and after:", before, after)
 		election = newElection()
 		first = castFirst(t, other, election, "first")
-		for i := range queue {
-			st, tp := openTapped(t)
-			queue[i] = waiter{tp, cast(t, st, election, fmt.Sprint(i))}
-		}
+		queue = []waiter{join("0", "first"), join("1", "0"), join("2", "1")}
 	}
 	require.Fail(t, "a change of leader cost requests each time")
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Acknowledge implements engine.Session. The acknowledgement is one transaction: the ballot exists, the node is created. A
-// ballot that has been first stays first until the ballot goes, so its existence is proof enough.
+// Acknowledge implements engine.Session. One transaction checks that the ballot exists and creates the node. A ballot that
+// has been first stays first until it goes, so its existence is proof enough.
 //
-// A node that exists already is replaced in one transaction if its holder can't lead, see mayReplace.
+// If the node exists already, and mayReplace allows it, one transaction replaces the node.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	l, err := s.up(ctx)
 	if err != nil {
 		return 0, err
 	}
 	ack := s.driver.layout.ackPath(e.Election)
-	stale := int32(-1) // version of an acknowledgement that is in the way
+	stale := int32(-1) // version of the node to replace; -1: none
 	for ctx.Err() == nil {
 		revision, err := l.putAck(ctx, e, value, stale)
 		switch {
 		case err == nil:
 			return revision, nil
-		case errors.Is(err, zk.ErrNodeExists): // the node outlived its ballot, or is our own
+		case errors.Is(err, zk.ErrNodeExists): // it outlived its ballot, or is this session's
 			n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, ack) })
 			if errors.Is(err, zk.ErrNoNode) {
 				stale = -1
@@ -43,7 +43,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			stale = n.stat.Version
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // the node has changed meanwhile
 			stale = -1
-		case errors.Is(err, zk.ErrNotEmpty): // ours is ephemeral, and never has children
+		case errors.Is(err, zk.ErrNotEmpty): // an acknowledgement is ephemeral, and has no children
 			return 0, fmt.Errorf("%s was made by another program and is in the way: delete it with all below it: %w", ack, err)
 		default:
 			return 0, err
@@ -52,9 +52,9 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 }
 
-// putAck makes the acknowledgement. If stale is not -1, the new node replaces a node with that version. The new node gets
-// another version, 1 or 2, so that a late request to remove the old node fails. The value is written once more than needed,
-// since only SetData returns the node's Stat, and with the Stat the revision.
+// putAck creates the acknowledgement. If stale is not -1, it replaces the node with that version. The new node's version is 1
+// or 2 and differs from stale, so a late request to delete the old node fails. The value is set after the creation because
+// only SetData returns the node's Stat, which has the revision.
 func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
 	ack, data := l.driver.layout.ackPath(e.Election), []byte(value)
 	ops := []any{&zk.CheckVersionRequest{Path: e.Key, Version: -1}}
@@ -81,14 +81,14 @@ func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale i
 	return 0, err
 }
 
-// multi carries out a transaction. An answer with an error has its parts, too.
+// multi carries out a transaction. The answer has a part for each operation, even if the transaction has failed.
 func (l *link) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
 	return request(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 }
 
-// mayReplace returns nil if the node of an acknowledgement belongs to no session, to the ballot's own, or to one that has
-// or had a ballot: such a session leads only while its ballot is first. Any other session might be that of a program which
-// leads without a ballot. Its node goes with the session, which the error names.
+// mayReplace returns nil if the node of an acknowledgement belongs to no session, to the ballot's session, or to a session
+// that has or had a ballot: that one leads only while its ballot is first. Any other session might belong to a program that
+// leads without a ballot. The error names the session. The node goes when that session ends.
 func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
 	d, owner := l.driver, ack.stat.EphemeralOwner
 	if owner == 0 || owner == l.session.id || d.candidates.known(owner) {

@@ -2,8 +2,8 @@ package zookeeper
 
 import "sync"
 
-// candidates are the sessions whose ballots the driver has watched. A leader whose ballot an operator has deleted keeps its
-// session until its work has stopped; its successor replaces the acknowledgement meanwhile
+// candidates are the sessions whose ballots the driver has watched. If an operator deletes a leader's ballot, the leader's
+// session, and its acknowledgement, stay until its work has stopped. The successor replaces the acknowledgement meanwhile
 // (TestAcknowledgementOutlivesItsBallot).
 type candidates struct {
 	mu       sync.Mutex

@@ -15,11 +15,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver: it keeps one connection to an ensemble, and one session, whether the engine wants a
-// session or not.
+// driver implements engine.Driver. It keeps one connection to an ensemble and one session, even before the engine asks for a
+// session.
 //
-// Its goroutines are run, which connects and confirms the session; one for each request under way; and one for each
-// client of the library that is ending. Close waits for all of them.
+// Its goroutines are run, which connects and confirms the session, one for each request under way, and one for each client
+// of the library that is ending. Close waits for all of them.
 type driver struct {
 	config     Config
 	layout     layout
@@ -34,9 +34,9 @@ type driver struct {
 	link    *link         // the connection for requests; nil while there is none
 	granted bool          // a server has granted a session
 	refused error         // why the ensemble's sessions can't be used; run has ended
-	denied  error         // that the server has refused the identity; nil once one was accepted
+	denied  error         // why a server has refused the identity; nil once one is accepted
 	trouble error         // why there is no connection
-	zxid    int64         // the highest that an earlier connection has told
+	zxid    int64         // the highest on earlier connections
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -67,7 +67,7 @@ func (d *driver) set(change func()) {
 	d.changed = make(chan struct{})
 }
 
-// until waits for a condition, which is asked under mu, now and at each change.
+// until waits until holds returns true or an error. It calls holds under mu, now and at each change.
 func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
 	for {
 		d.mu.Lock()
@@ -88,7 +88,7 @@ func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// unreached says why a wait was in vain.
+// unreached returns why there is no connection that serves.
 func (d *driver) unreached(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,11 +101,11 @@ func (d *driver) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: no connection", store.ErrUnavailable)
 }
 
-// mostWait is how long a call waits for a connection. Then the call reports what is in the way, and the engine calls again.
+// mostWait is how long a call waits for a connection. Then the call reports what is wrong, and the engine calls again.
 const mostWait = time.Second
 
-// denial returns why the ensemble refuses the store, or nil. While there is a session, a refused identity might pass: the
-// next password might do. The caller holds mu.
+// denial returns why the ensemble refuses the store, or nil. While there is a session, a refused identity is worth another
+// attempt: the next password might be accepted. The caller holds mu.
 func (d *driver) denial() error {
 	if d.refused == nil && d.denied != nil && d.current != nil && d.current.opened {
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, d.denied))
@@ -113,18 +113,25 @@ func (d *driver) denial() error {
 	return cmp.Or(d.refused, d.denied)
 }
 
-// up returns the connection for requests, and waits for a connection if there is none.
-func (d *driver) up(ctx context.Context) (l *link, err error) {
+// up returns the connection for requests. If there is none, it waits for one.
+func (d *driver) up(ctx context.Context) (*link, error) {
+	return d.upFor(ctx, func(*link) bool { return true }, d.denial)
+}
+
+// upFor is up for a connection that fits, unless useless returns why to wait no more. upFor calls both under mu.
+func (d *driver) upFor(ctx context.Context, fits func(*link) bool, useless func() error) (l *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
 	err = d.until(ctx, func() (bool, error) {
-		l = d.link
-		return l.works(), d.denial()
+		if l = d.link; l.works() && fits(l) {
+			return true, nil
+		}
+		return false, useless()
 	})
 	return l, err
 }
 
-// errKept is why there is no next session yet.
+// errKept says that there is one session at a time.
 var errKept = engine.Answered(fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable))
 
 // Open implements engine.Driver. The session is that of the connection, once the session before has ended.

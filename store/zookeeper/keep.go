@@ -116,8 +116,7 @@ func (k *keeper) next(identified time.Time) (due, late time.Time, oldest <-chan 
 	return due, late, oldest
 }
 
-// errStoodStill is why a connection is given up after a silence for which serve has blamed no server. The next connection is to
-// the same server.
+// errStoodStill is why a connection is given up if the process stood still. The next connection is to the same server.
 var errStoodStill = errors.New("this process stood still")
 
 // take takes the answer to the oldest confirmation.
@@ -136,9 +135,8 @@ func (k *keeper) take(failed error) error {
 	return nil
 }
 
-// confirm notes a confirmation. The lease counts from a touch that was sent earlier by age; renewal says that this touch is
-// a confirmation too. A lease that counts from the handshake begins only if it lasts until the next
-// confirmation renews it.
+// confirm records a confirmation. The lease counts from a touch that was sent earlier by age. renewal says whether that
+// touch was a confirmation. If it was the handshake, the lease begins only if it lasts until the next confirmation renews it.
 func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration, renewal bool) {
 	d, s := l.driver, l.session
 	valid, trip := d.config.TTL-d.config.Grace-age, answered.Sub(sent.Time())
@@ -155,8 +153,8 @@ func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration
 	})
 }
 
-// use lets requests use the connection. First the watches of the connection before are over: what they have missed is
-// read anew.
+// use lets requests use the connection. First it ends the watches of the connection before, so that the engine reads what
+// they have missed.
 func (l *link) use(before *link) {
 	if before != nil {
 		before.watches.end()
@@ -164,7 +162,7 @@ func (l *link) use(before *link) {
 	l.driver.set(func() { l.driver.link = l })
 }
 
-// give gives the connection up.
+// give gives the connection up for a reason.
 func (l *link) give(why error) error {
 	l.wire.end(why)
 	return why
@@ -225,7 +223,7 @@ func (k *keeper) takeIdentity(err error) error {
 // and they might have elected another leader (TestEnsemble).
 func barrier(c *zk.Conn) (struct{}, error) {
 	_, err := c.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
-	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
+	if errors.Is(err, zk.ErrNoAuth) { // the refusal has gone through the quorum
 		err = nil
 	}
 	return struct{}{}, err

@@ -79,7 +79,7 @@ func (l layout) parse(name string) (ballot, bool) {
 }
 
 // ahead reports whether a ballot is ahead of another in the queue. The counter is 32 bits wide and wraps, so only the
-// distance tells the order: ahead is the ballot whose number is less than half the circle below the other's. A number might
+// distance decides: ahead is the ballot whose number is less than half the circle below the other's. A number might
 // be forged, or 2^31 creations old. But of any two ballots exactly one is ahead of the other, so two candidates that see
 // each other never both lead: at exactly half the circle the lower number is ahead, with one number the lower name.
 func (b ballot) ahead(of ballot) bool {

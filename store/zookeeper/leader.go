@@ -41,8 +41,8 @@ func (d *driver) state(n node) engine.State {
 	}
 }
 
-// Confirm implements engine.Driver: a server answers reads by itself, and might be behind. The barrier is no confirmation of
-// the session, whose times serve chooses (touches.go).
+// Confirm implements engine.Driver. A server answers reads by itself, and might lag behind, so Confirm sends a barrier. The
+// barrier does not renew the lease: serve chooses the times of the session's confirmations (touches.go).
 func (d *driver) Confirm(ctx context.Context) error {
 	l, err := d.up(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// sync sends a barrier. Later reads of the connection are not behind the barrier.
+// sync sends a barrier. Later reads of the connection are as of the barrier, or later.
 func (l *link) sync(ctx context.Context) error {
 	sent := time.Now()
 	if _, err := request(ctx, l, barrier); err != nil {
@@ -70,7 +70,7 @@ func (l *link) sync(ctx context.Context) error {
 	return nil
 }
 
-// WatchLeader implements engine.Driver. Reads of a connection are not behind its last confirmation.
+// WatchLeader implements engine.Driver. A read is as of the connection's last confirmation, or later.
 func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	l, err := d.up(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// First implements engine.Driver. It reads the stat of one ballot alone.
+// First implements engine.Driver. It reads the stat of one ballot.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
 	l, err := d.up(ctx)
 	if err != nil {

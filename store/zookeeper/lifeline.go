@@ -29,7 +29,7 @@ type ender struct {
 	secure  *tls.Config
 }
 
-// End implements lifeline.Ender. It asks all servers at once, at each address of their names: one of them might be silent.
+// End implements lifeline.Ender. It asks all servers at once, at each address of their names, since some might be silent.
 func (e ender) End(ctx context.Context, id string, password []byte) error {
 	number, err := strconv.ParseUint(id, 16, 64)
 	if err != nil || len(password) != passwordBytes {
@@ -38,30 +38,26 @@ func (e ender) End(ctx context.Context, id string, password []byte) error {
 	s := &session{id: int64(number), password: password}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type place struct{ server, address string }
-	var places []place
 	var errs []error
+	ended, asked := make(chan error), 0
 	for _, server := range e.service.Servers {
 		addresses, err := adapter.SystemDialer().Addresses(ctx, server)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		for _, address := range addresses {
-			places = append(places, place{server, address})
+			asked++
+			go func() { ended <- e.endAt(ctx, server, address, s) }()
 		}
-	}
-	ended := make(chan error, len(places))
-	for _, p := range places {
-		go func() { ended <- e.endAt(ctx, p.server, p.address, s) }()
 	}
 	done := false
-	for range places {
-		if err := <-ended; err == nil {
-			done = true
-			cancel()
-		} else {
+	for range asked {
+		if err := <-ended; err != nil {
 			errs = append(errs, err)
+			continue
 		}
+		done = true
+		cancel()
 	}
 	if done {
 		return nil

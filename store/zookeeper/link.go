@@ -12,8 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// link is a connection with a client of the library of its own. So a request is sent on this connection and in this
-// session, or never, and the library neither reconnects nor sets watches again.
+// link is a connection. Each link has its own client of the library, so a request is sent on this connection and in this
+// session, or never. The library neither reconnects nor sets watches again.
 type link struct {
 	driver  *driver
 	wire    *wire
@@ -56,7 +56,7 @@ func newLink(d *driver, w *wire, address string, s *session, opened store.Instan
 	return l, err
 }
 
-// works reports whether there is a connection that lasts.
+// works reports whether there is a connection that has not ended.
 func (l *link) works() bool { return l != nil && l.wire.why() == nil }
 
 // once implements zk.HostProvider for a client with one connection. When the connection is lost, the client waits to be
@@ -98,8 +98,8 @@ var (
 	errLeft     = errors.New("the connection was given up")
 )
 
-// leave ends a connection; also its session, if the engine, Close or a refusal wants that. It reports whether requests
-// could use the connection.
+// leave ends a connection. It ends the session too if the engine or Close has asked for that, or the TTL was refused. It
+// reports whether requests could use the connection.
 func (d *driver) leave(l *link) (used bool) {
 	var ends bool
 	d.set(func() {

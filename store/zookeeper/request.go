@@ -17,9 +17,8 @@ type result[T any] struct {
 	err   error
 }
 
-// async sends a request without waiting for its answer. The channel has one result and is then closed. The client library
-// knows no contexts: a request lasts until it is answered or its connection ends, and might be carried out after its caller
-// has gone.
+// async sends a request. The channel gets one result and is then closed. The client library knows no contexts: a request
+// lasts until it is answered or its connection ends, and might be carried out after its caller has gone.
 func async[T any](l *link, request func(*zk.Conn) (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !l.driver.lifecycle.Go(func() {

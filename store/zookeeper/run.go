@@ -36,7 +36,7 @@ func (d *driver) run() {
 	most := mostPause
 	var dialled time.Time
 	next := 0 // the server to dial
-	for number := uint64(1); d.lifecycle.Background.Err() == nil && !d.isRefused(); number++ {
+	for number := uint64(1); d.lifecycle.Background.Err() == nil; number++ {
 		if again := failed - len(servers); again >= 0 {
 			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), most)-time.Since(dialled))
 		}
@@ -63,18 +63,15 @@ func (d *driver) run() {
 		if !errors.Is(err, errStoodStill) {
 			next++
 		}
-		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
+		refused := false
+		d.set(func() { d.trouble, refused = fmt.Errorf("%s: %w", address, err), d.refused != nil })
+		if refused {
+			return
+		}
 	}
 }
 
-func (d *driver) isRefused() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refused != nil
-}
-
-// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
-// short.
+// leastLimit is how long each step of connecting may take at least, so that a server can refuse a TTL that is too short.
 const leastLimit = 250 * time.Millisecond
 
 // limit is how long each step of connecting may take. A server that has just started can leave a handshake without an

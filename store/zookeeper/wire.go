@@ -21,19 +21,19 @@ import (
 //   - a failed write shows as a failed read: the library might answer a request whose write has failed three times, and
 //     has room for two answers;
 //   - reads have no deadline: serve notices a silence, and the library's limit can pass while the process stands still;
-//   - why the connection has ended is kept, and which zxids the server has told.
+//   - the wire keeps why the connection has ended, and the first and the highest zxid.
 //
 // One goroutine of the library's writes, and one reads.
 type wire struct {
 	net.Conn
 	in *bufio.Reader // of Conn
 
-	greeted  bool // the client has written its connect request; used by Write alone
-	answered bool // the client has read the answer to the handshake; used by Read alone
-	left     int  // bytes of the frame being read which are still to come; used by Read alone
+	greeted  bool // the client has written its connect request; only Write uses it
+	answered bool // the client has read the answer to the handshake; only Read uses it
+	left     int  // bytes of the frame being read which are still to come; only Read uses it
 
 	first atomic.Int64 // the zxid of the first answer to a request that has one; 0 before
-	last  atomic.Int64 // the highest zxid that was told
+	last  atomic.Int64 // the highest zxid so far
 
 	mu    sync.Mutex
 	ended error // guarded by mu: why; nil while the connection lasts

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -22,31 +23,27 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	d, dir := s.driver, s.driver.layout.dir(election)
-	stem := dir + "/" + d.layout.ballotStem(n.Name)
+	d, dir := s.driver, s.driver.dir(election)
+	stem := dir + "/" + ballotStem(n.Name)
 	if _, known := s.creations.Load(n.Name); !known {
 		s.creations.Store(n.Name, async(l, func(c *zk.Conn) (string, error) {
-			return c.Create(stem, []byte(value), zk.FlagEphemeralSequential, d.acl)
+			return c.Create(stem, []byte(value), zk.FlagEphemeralSequential, acls[d.config.ACL])
 		}))
 	}
-	made, err := s.outcome(ctx, l, dir, n.Name)
+	key, err := s.outcome(ctx, l, dir, n.Name)
 	switch {
-	case err != nil:
-		return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-	case made.value == "":
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return engine.Entry{}, err
+	case key == "":
 		s.creations.Delete(n.Name)
-		switch {
-		case made.err == nil:
-			return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable))
-		case !errors.Is(made.err, zk.ErrNoNode):
-			return engine.Entry{}, fmt.Errorf("create %s...: %w", stem, made.err)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = l.makeDir(ctx, dir); err == nil {
+				return s.Enter(ctx, election, n, value)
+			}
 		}
-		if err := l.makeDir(ctx, dir); err != nil {
-			return engine.Entry{}, err
-		}
-		return s.Enter(ctx, election, n, value)
+		return engine.Entry{}, fmt.Errorf("create %s...: %w", stem, err)
 	}
-	e, err := l.entry(ctx, election, made.value)
+	e, err := l.entry(ctx, election, key)
 	switch {
 	case err == nil:
 		s.creations.Delete(n.Name)
@@ -56,31 +53,32 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	return e, err
 }
 
-// outcome returns the answer to the creation of a ballot's node. The value is the path of the node. If the path is empty,
-// there is no node and never will be; if a server has refused the creation, the result has its error. If the answer was
-// lost, outcome searches the queue for the node.
-func (s *session) outcome(ctx context.Context, l *link, dir, nonce string) (result[string], error) {
+var errNotCreated = engine.Answered(fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable))
+
+// outcome returns the path of a ballot's node by the answer to its creation. If the answer was lost, outcome searches the queue
+// for the node. Without a path, there is no node and never will be, unless the error is store.ErrUnknownOutcome.
+func (s *session) outcome(ctx context.Context, l *link, dir, nonce string) (key string, err error) {
 	if answer, ok := s.creations.Load(nonce); ok {
 		select {
 		case made := <-answer.(<-chan result[string]): // the zero result if an earlier call has received it
 			if made.value != "" || made.err != nil && !errors.Is(made.err, store.ErrUnknownOutcome) {
-				return made, nil
+				return made.value, made.err
 			}
 		case <-ctx.Done():
-			return result[string]{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+			return "", fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 		}
 	}
 	// A request of an earlier connection is carried out before the first confirmation of this one, or never: servers refuse
 	// a session that has moved or ended. So the list is final (TestSearchIsBehindTheCreation).
 	nodes, err := receive(ctx, l.children(dir))
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return result[string]{}, err
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 	}
-	made := result[string]{}
-	if name, ok := l.driver.layout.find(nodes, nonce); ok {
-		made.value = dir + "/" + name
+	i := slices.IndexFunc(nodes, func(name string) bool { return nonceOf(name) == nonce })
+	if i < 0 {
+		return "", errNotCreated
 	}
-	return made, nil
+	return dir + "/" + nodes[i], nil
 }
 
 // Void implements engine.Session. Void waits for the answer to a creation that is under way: nothing can make it fail.
@@ -89,14 +87,17 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	if err != nil {
 		return err
 	}
-	made, err := s.outcome(ctx, l, s.driver.layout.dir(election), n.Name)
-	if err == nil && made.value != "" {
-		err = l.deleteOwn(ctx, made.value)
+	key, err := s.outcome(ctx, l, s.driver.dir(election), n.Name)
+	switch {
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return err
+	case key != "":
+		if err := l.delete(ctx, key, -1); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		s.creations.Delete(n.Name)
-	}
-	return err
+	s.creations.Delete(n.Name)
+	return nil
 }
 
 // entry reads a ballot's node and the queue at the same time, once the node exists. The read sets the watch that the engine
@@ -129,16 +130,19 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 // place waits for a list of the election's nodes, and returns what is ahead of an entry.
 func (l *link) place(ctx context.Context, key string, listed <-chan result[[]string]) (engine.Place, error) {
 	nodes, err := receive(ctx, listed)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err != nil {
 		return engine.Place{}, err
 	}
-	return l.driver.layout.place(key, nodes)
+	return place(key, nodes)
 }
 
-// children lists the nodes below a node.
+// children lists the nodes below a node; none if the node does not exist.
 func (l *link) children(dir string) <-chan result[[]string] {
 	return async(l, func(c *zk.Conn) ([]string, error) {
 		nodes, _, err := c.Children(dir)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
 		return nodes, err
 	})
 }
@@ -154,7 +158,7 @@ func (l *link) syncedChildren(ctx context.Context, dir string) ([]string, error)
 // makeDir creates a directory, with all missing ones above it.
 func (l *link) makeDir(ctx context.Context, dir string) error {
 	_, err := request(ctx, l, func(c *zk.Conn) (string, error) {
-		return c.Create(dir, nil, zk.FlagPersistent, l.driver.acl)
+		return c.Create(dir, nil, zk.FlagPersistent, acls[l.driver.config.ACL])
 	})
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNodeExists):

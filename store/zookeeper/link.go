@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -19,35 +18,34 @@ type link struct {
 	wire    *wire
 	session *session
 	address string
-	opened  store.Instant // when the handshake was sent
 	client  *zk.Conn
-	down    chan struct{}   // closed when the library has lost the connection
 	ended   <-chan zk.Event // closed when the library has ended
 	watches watches
 
-	confirmed  time.Time // guarded by the driver's mu: when the last confirmation was sent that was answered
-	identified time.Time // guarded by the driver's mu: when the identity was sent
+	confirmed time.Time // guarded by the driver's mu: when the last barrier was sent that was answered
+
+	touches  touches                 // only the goroutine that runs serve uses it, as all below
+	identity <-chan result[struct{}] // the answer to identify; nil once the answer has come
+	under    []confirmation          // confirmations without an answer, the oldest first
+	sent     time.Time               // when the last confirmation was sent
+	answered time.Time               // when the last answer came
+	woke     time.Time               // when an answer was noticed to be late because this process had stood still
+}
+
+// confirmation is a barrier under way.
+type confirmation struct {
+	sent   store.Instant
+	answer <-chan result[struct{}]
 }
 
 func newLink(d *driver, w *wire, address string, s *session, opened store.Instant) (l *link, err error) {
-	l = &link{driver: d, wire: w, session: s, address: address, opened: opened, down: make(chan struct{})}
-	lost := sync.OnceFunc(func() { close(l.down) })
+	l = &link{driver: d, wire: w, session: s, address: address}
+	l.touches = touches{d.config.TTL, d.config.Grace, []touch{{sent: opened}}}
 	l.client, l.ended, err = zk.Connect([]string{address}, d.config.TTL,
 		zk.WithHostProvider(&once{address: address}),
-		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
-			if l.wire.why() != nil {
-				return nil, net.ErrClosed
-			}
-			return l.wire, nil
-		}),
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return l.wire, l.wire.why() }),
 		zk.WithEventCallback(func(e zk.Event) {
-			switch e.Type {
-			case zk.EventSession:
-				if e.State == zk.StateDisconnected {
-					lost()
-				}
-			case zk.EventNotWatching: // the library ends
-			default:
+			if e.Type != zk.EventSession && e.Type != zk.EventNotWatching { // the connection, or the library, has ended
 				l.watches.event(e)
 			}
 		}),
@@ -90,13 +88,10 @@ func (l *link) close() bool {
 	l.client.Close()
 	for range l.ended { // until the library has ended
 	}
-	return l.wire.why() == nil
+	return errors.Is(l.wire.why(), errLeft) // the library has closed it behind the last answer
 }
 
-var (
-	errNotEnded = errors.New("the end of the session was not answered")
-	errLeft     = errors.New("the connection was given up")
-)
+var errNotEnded = errors.New("the end of the session was not answered")
 
 // leave ends a connection. It ends the session too if the engine or Close has asked for that, or the TTL was refused. It
 // reports whether requests could use the connection.
@@ -116,11 +111,7 @@ func (d *driver) leave(l *link) (used bool) {
 		return used
 	}
 	if l.close() {
-		d.set(func() {
-			if d.current == l.session {
-				d.lose(nil)
-			}
-		})
+		d.set(func() { d.lose(nil) })
 	}
 	return used
 }

@@ -19,45 +19,31 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 		return err
 	}
 	if r.Revision != 0 { // while the ballot exists, the acknowledgement is its own, unless an operator has replaced it
-		ack := s.driver.layout.ackPath(r.Election)
+		ack := s.driver.ackPath(r.Election)
 		_, err := l.multi(ctx, []any{&zk.DeleteRequest{Path: r.Key, Version: -1}, &zk.DeleteRequest{Path: ack, Version: -1}})
 		if err == nil || adapter.Uncertain(err) {
 			return err
 		}
 	}
-	if err := l.deleteOwn(ctx, r.Key); err != nil || !r.Acknowledged {
+	if err := l.delete(ctx, r.Key, -1); err != nil || !r.Acknowledged {
 		return err
 	}
 	return l.removeAck(ctx, r)
-}
-
-// deleteOwn deletes a node of the session. A server that denies the deletion does not say whether the node exists, so
-// deleteOwn reads it then.
-func (l *link) deleteOwn(ctx context.Context, path string) error {
-	err := l.delete(ctx, path, -1)
-	if !errors.Is(err, store.ErrDenied) {
-		return err
-	}
-	_, readErr := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, path) })
-	if errors.Is(readErr, zk.ErrNoNode) {
-		return nil
-	}
-	return err
 }
 
 // removeAck deletes the acknowledgement of a ballot that has gone. The node must belong to the session and have the
 // revision. If the revision is unknown, no other ballot of the session may have acknowledged in this election. If another
 // leader replaces the node between the read and the deletion, its version differs, unless two leaders do.
 func (l *link) removeAck(ctx context.Context, r engine.Removal) error {
-	path := l.driver.layout.ackPath(r.Election)
+	path := l.driver.ackPath(r.Election)
 	for {
-		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
+		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return present(readNode(c, path)) })
 		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, store.ErrDenied): // ours can be read
+		case errors.Is(err, store.ErrDenied): // the node is another's: this session may read its own
 			return nil
 		case err != nil:
 			return err
-		case n.stat.EphemeralOwner != l.session.id,
+		case n.stat == nil, n.stat.EphemeralOwner != l.session.id,
 			r.Revision != 0 && uint64(n.stat.Mzxid) != r.Revision,
 			r.Revision == 0 && !r.Alone():
 			return nil

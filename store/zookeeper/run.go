@@ -46,14 +46,13 @@ func (d *driver) run() {
 		failed++
 		most = mostPause
 		if err == nil {
-			connected := time.Now()
 			most = max(mostPause, d.config.TTL/6)
 			l.watches.number = number
 			err = l.serve(before)
 			if d.leave(l) {
 				before = l
 			}
-			if time.Since(connected) >= steady {
+			if time.Since(dialled) >= steady {
 				failed = 0
 			}
 		}
@@ -99,23 +98,18 @@ func (d *driver) connect(address string, first bool) (*link, error) {
 			return nil, d.hint(err, noTLS(err))
 		}
 	}
-	trouble := d.hint(fmt.Errorf("%s: connected, and no answer to the handshake", address), d.config.TLS == nil)
-	d.set(func() { d.trouble = trouble })
 	l, err := d.shake(newWire(conn), address)
-	if err != nil {
-		err = d.hint(err, d.config.TLS == nil)
-	}
-	return l, err
+	return l, d.hint(err, d.config.TLS == nil)
 }
 
 // hint adds to an error which scheme to write, if the scheme might be wrong.
 func (d *driver) hint(err error, wrong bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wrong && !d.granted {
-		return adapter.HintTLS(err, "zookeeper", d.config.TLS != nil)
+	if err == nil || !wrong || d.granted {
+		return err
 	}
-	return err
+	return adapter.HintTLS(err, "zookeeper", d.config.TLS != nil)
 }
 
 // noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.

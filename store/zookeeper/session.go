@@ -18,12 +18,11 @@ import (
 type session struct {
 	driver   *driver
 	id       int64 // constant, as is password: the handshake that resumes the session has both
-	password []byte
+	password secret
 	lost     chan struct{} // closed when the driver learns that the session is over, or gives it up
 
 	left    error              // guarded by the driver's mu, as are all to ending: why it was given up; nil if it is known to be over
-	asked   time.Time          // since when handshakes have had no answer
-	denied  time.Time          // since when the identity is refused; zero while it is not
+	useless time.Time          // when it was first asked for since requests could use a connection; zero while they can
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
@@ -39,9 +38,15 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// up returns the session's connection. If there is none, it waits for one, unless the session is over.
+// up returns the session's connection. If there is none, it waits for one.
 func (s *session) up(ctx context.Context) (*link, error) {
-	return s.driver.upFor(ctx, func(l *link) bool { return l.session == s }, s.over)
+	l, err := s.driver.up(ctx)
+	s.driver.mu.Lock()
+	defer s.driver.mu.Unlock()
+	if over := s.over(); over != nil {
+		return nil, over
+	}
+	return l, err
 }
 
 // over returns engine.ErrOver if the session has ended, and why it was given up if it was. The caller holds the driver's
@@ -70,22 +75,16 @@ func (s *session) prove(p engine.Proof) {
 // Keep implements engine.Session. The driver confirms the session even if Keep does not run.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
-	d.mu.Lock()
-	s.renewed = renewed
-	if s.proof != (engine.Proof{}) {
-		renewed(s.proof)
-	}
-	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		s.renewed = nil
-		d.mu.Unlock()
-	}()
+	d.set(func() {
+		s.renewed = renewed
+		if s.proof != (engine.Proof{}) {
+			renewed(s.proof)
+		}
+	})
+	defer d.set(func() { s.renewed = nil })
 	select {
 	case <-s.lost:
-		d.mu.Lock()
-		s.kept = s.left
-		d.mu.Unlock()
+		d.set(func() { s.kept = s.left })
 	case <-ctx.Done():
 		s.kept = context.Cause(ctx)
 	}

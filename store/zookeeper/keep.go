@@ -61,11 +61,7 @@ func (l *link) serve(before *link) error {
 		timer.Reset(time.Until(late))
 		select {
 		case r := <-l.identity:
-			l.identity = nil
-			switch {
-			case errors.Is(r.err, store.ErrDenied): // the server closes the connection; the next one has the password of that moment
-				return fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
-			case r.err != nil:
+			if l.identity = nil; r.err != nil {
 				l.wire.end(r.err)
 			}
 		case r := <-oldest:

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // wire is a connection to a server as a client of the library sees it. The driver has made the handshake: the client's
@@ -69,7 +71,7 @@ func (w *wire) frame(low, high int) (int, error) {
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.left == 0 {
 		if w.left, err = w.frame(minFrame, maxFrame); err == nil {
-			err = w.noteZxid()
+			err = w.note()
 		}
 	}
 	if err == nil {
@@ -85,17 +87,24 @@ func (w *wire) Read(p []byte) (n int, err error) {
 // SetReadDeadline implements net.Conn.
 func (w *wire) SetReadDeadline(time.Time) error { return nil }
 
-// noteZxid notes the zxid in the header of the next frame, if it is the answer to a request: these have positive xids. Some
-// have 0 or -1 for a zxid.
-func (w *wire) noteZxid() error {
+// errIdentity is why a connection ends behind the answer that its identity is refused. The server closes it.
+var errIdentity = fmt.Errorf("%w: the server refuses the user's identity", store.ErrDenied)
+
+// note reads the header of the next frame. It notes the zxid of the answer to a request: these have positive xids, and some have
+// 0 or -1 for a zxid. The error of an identity is noted here, before the end of the connection can be.
+func (w *wire) note() error {
 	header, err := w.in.Peek(lengthBytes + minFrame)
 	if err != nil {
 		return err
 	}
-	xid, zxid := int32(binary.BigEndian.Uint32(header[lengthBytes:])), int64(binary.BigEndian.Uint64(header[lengthBytes+4:]))
+	header = header[lengthBytes:]
+	xid, zxid := int32(binary.BigEndian.Uint32(header)), int64(binary.BigEndian.Uint64(header[4:]))
 	if xid > 0 && zxid > 0 {
 		w.first.CompareAndSwap(0, zxid)
 		w.last.Store(max(w.last.Load(), zxid))
+	}
+	if code := int32(binary.BigEndian.Uint32(header[12:])); code == -115 { // of zk.ErrAuthFailed
+		return errIdentity
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
@@ -12,95 +11,72 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Acknowledge implements engine.Session. The acknowledgement is one transaction: the ballot exists, the node is created. A
-// ballot that has been first stays first until the ballot goes, so its existence is proof enough.
+// Acknowledge implements engine.Session. One transaction checks that the ballot exists and creates the node. A ballot that
+// has been first stays first until it goes, so its existence is proof enough.
 //
-// A node that exists already is replaced in one transaction if its holder can't lead, see mayReplace.
+// If the node exists already, one transaction replaces the node: the ballot decides who leads, and no known program leads by
+// this node without a ballot. If an operator deletes a leader's ballot, the leader's session, and its acknowledgement, stay
+// until its work has stopped (TestAcknowledgementInTheWay).
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	l, err := s.up(ctx)
 	if err != nil {
 		return 0, err
 	}
-	ack := s.driver.layout.ackPath(e.Election)
-	stale := int32(-1) // version of an acknowledgement that is in the way
-	for ctx.Err() == nil {
+	d, ack := s.driver, s.driver.ackPath(e.Election)
+	stale := int32(-1) // version of the node to replace; -1: none
+	for {
 		revision, err := l.putAck(ctx, e, value, stale)
 		switch {
-		case err == nil:
-			return revision, nil
-		case errors.Is(err, zk.ErrNodeExists): // the node outlived its ballot, or is our own
+		case errors.Is(err, zk.ErrNodeExists): // it outlived its ballot, or is this session's
 			n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, ack) })
-			if errors.Is(err, zk.ErrNoNode) {
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
 				stale = -1
 				continue
-			}
-			if err != nil {
+			case err != nil:
 				return 0, err
 			}
-			if err := l.mayReplace(ctx, e, n); err != nil {
-				return 0, err
+			if stale = n.stat.Version; n.stat.EphemeralOwner != 0 && n.stat.EphemeralOwner != s.id {
+				d.lifecycle.Warn(d.config.Logger, "the acknowledgement of another session stands, and is replaced", "path", ack,
+					"session", sessionName(n.stat.EphemeralOwner), "value", redact.Shorten(string(n.data)))
 			}
-			stale = n.stat.Version
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // the node has changed meanwhile
 			stale = -1
-		case errors.Is(err, zk.ErrNotEmpty): // ours is ephemeral, and never has children
+		case errors.Is(err, zk.ErrNotEmpty): // an acknowledgement is ephemeral, and has no children
 			return 0, fmt.Errorf("%s was made by another program and is in the way: delete it with all below it: %w", ack, err)
 		default:
-			return 0, err
+			return revision, err
 		}
 	}
-	return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 }
 
-// putAck makes the acknowledgement. If stale is not -1, the new node replaces a node with that version. The new node gets
-// another version, 1 or 2, so that a late request to remove the old node fails. The value is written once more than needed,
-// since only SetData returns the node's Stat, and with the Stat the revision.
+// putAck creates the acknowledgement. If stale is not -1, it replaces the node with that version. The new node's version is 1
+// or 2 and differs from stale, so a late request to delete the old node fails. The value is set after the creation because
+// only SetData returns the node's Stat, which has the revision.
 func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
-	ack, data := l.driver.layout.ackPath(e.Election), []byte(value)
+	ack, data := l.driver.ackPath(e.Election), []byte(value)
 	ops := []any{&zk.CheckVersionRequest{Path: e.Key, Version: -1}}
 	if stale >= 0 {
 		ops = append(ops, &zk.DeleteRequest{Path: ack, Version: stale})
 	}
 	set := &zk.SetDataRequest{Path: ack, Data: data, Version: -1}
-	ops = append(ops, &zk.CreateRequest{Path: ack, Data: data, Acl: l.driver.acl, Flags: zk.FlagEphemeral}, set)
+	ops = append(ops, &zk.CreateRequest{Path: ack, Data: data, Acl: acls[l.driver.config.ACL], Flags: zk.FlagEphemeral}, set)
 	if stale == 1 {
 		ops = append(ops, set)
 	}
 	results, err := l.multi(ctx, ops)
-	if len(results) == len(ops) {
-		if errors.Is(results[0].Error, zk.ErrNoNode) {
-			return 0, engine.ErrGone
-		}
-		if stat := results[len(ops)-1].Stat; err == nil && stat != nil {
-			return uint64(stat.Mzxid), nil
-		}
+	switch {
+	case len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode):
+		return 0, engine.ErrGone
+	case err != nil:
+		return 0, err
+	case len(results) != len(ops) || results[len(ops)-1].Stat == nil:
+		return 0, fmt.Errorf("%w: the server's answer to the transaction has %d parts", store.ErrUnknownOutcome, len(results))
 	}
-	if err == nil {
-		err = fmt.Errorf("%w: the server's answer to the transaction has %d parts", store.ErrUnknownOutcome, len(results))
-	}
-	return 0, err
+	return uint64(results[len(ops)-1].Stat.Mzxid), nil
 }
 
-// multi carries out a transaction. An answer with an error has its parts, too.
+// multi carries out a transaction. The answer has a part for each operation, even if the transaction has failed.
 func (l *link) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
 	return request(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
-}
-
-// mayReplace returns nil if the node of an acknowledgement belongs to no session, to the ballot's own, or to one that has
-// or had a ballot: such a session leads only while its ballot is first. Any other session might be that of a program which
-// leads without a ballot. Its node goes with the session, which the error names.
-func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
-	d, owner := l.driver, ack.stat.EphemeralOwner
-	if owner == 0 || owner == l.session.id || d.candidates.known(owner) {
-		return nil
-	}
-	queue, err := l.readQueue(ctx, d.layout.dir(e.Election))
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(queue, func(n node) bool { return n.stat.EphemeralOwner == owner }) {
-		return nil
-	}
-	return fmt.Errorf("%s with the value %q is held by session %#x, which has no ballot in this election: another program leads, or the session is left over",
-		d.layout.ackPath(e.Election), redact.Shorten(string(ack.data)), uint64(owner))
 }

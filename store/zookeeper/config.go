@@ -26,14 +26,10 @@ type Config struct {
 	// are looked up again at each connection.
 	Servers []string
 	// Chroot is the path of all nodes of the store, as in a ZooKeeper connection string. Default: none. Chroot
-	// and the three fields below have at most 1024 bytes each.
+	// and Root have at most 1024 bytes each.
 	Chroot string
 	// Root is the path below the chroot that holds the elections. Default: "/_zkelection".
 	Root string
-	// BallotPrefix begins the names of ballots. Default: "ballot".
-	BallotPrefix string
-	// AckName is the name of the node that holds the acknowledged value. Default: "leader_ack".
-	AckName string
 
 	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant the TTL unchanged; by default 2 to
 	// 20 of its ticks. If the ensemble grants another TTL, Cast returns an error. The full grace needs at least 3
@@ -80,15 +76,10 @@ const (
 	ACLWorld   ACL = "world"   // every client
 )
 
-func (a ACL) list() []zk.ACL {
-	switch a {
-	case ACLCreator:
-		return zk.AuthACL(zk.PermAll)
-	case ACLRead:
-		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
-	default:
-		return zk.WorldACL(zk.PermAll)
-	}
+var acls = map[ACL][]zk.ACL{
+	ACLCreator: zk.AuthACL(zk.PermAll),
+	ACLRead:    append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...),
+	ACLWorld:   zk.WorldACL(zk.PermAll),
 }
 
 // settings points to the fields that all stores have.
@@ -102,7 +93,7 @@ func (c *Config) settings() adapter.Settings {
 
 // complete fills in the defaults. The error names the first field that can't be used.
 func (c *Config) complete() error {
-	c.Root, c.BallotPrefix, c.AckName = cmp.Or(c.Root, "/_zkelection"), cmp.Or(c.BallotPrefix, "ballot"), cmp.Or(c.AckName, "leader_ack")
+	c.Root = cmp.Or(c.Root, "/_zkelection")
 	if c.ACL == "" {
 		c.ACL = ACLWorld
 		if c.User != "" {
@@ -116,36 +107,27 @@ func (c *Config) complete() error {
 		return err
 	}
 	switch {
-	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
+	case acls[c.ACL] == nil:
 		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "":
 		return adapter.Refuse("acl", string(c.ACL), "it needs a user to authenticate as")
-	case strings.HasPrefix(c.AckName, c.BallotPrefix):
-		return adapter.Refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
 	}
-	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
-		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
+	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root))
 }
 
 // maxPath is how many bytes a setting may put into a path. A server closes the connection on a request of over 1 MiB,
 // paths included.
 const maxPath = 1024
 
+// checkPath returns an error if a path is too long, not clean, or has characters that ZooKeeper allows in none.
 func checkPath(field, p string) error {
-	return check(field, p, p == "" || p[0] == '/' && p != "/" && path.Clean(p) == p, `not a clean absolute path such as "/elections"`)
-}
-
-func checkNode(field, name string) error {
-	return check(field, name, name != "." && name != ".." && !strings.Contains(name, "/"), "not the name of a node")
-}
-
-// check returns an error if a setting is too long, not well formed, or has characters that ZooKeeper allows in no path.
-func check(field, value string, formed bool, otherwise string) error {
 	switch {
-	case len(value) > maxPath:
-		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(value), maxPath)
-	case !formed || strings.ContainsFunc(value, control):
-		return adapter.Refuse(field, value, "%s", otherwise)
+	case p == "":
+		return nil
+	case len(p) > maxPath:
+		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(p), maxPath)
+	case p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsFunc(p, control):
+		return adapter.Refuse(field, p, `not a clean absolute path such as "/elections"`)
 	}
 	return nil
 }
@@ -158,12 +140,9 @@ func init() {
 }
 
 // openURL opens zookeeper://user:password@host1:2181,host2:2181/chroot?options, or zookeeper+tls://. The options are
-// ttl, grace, lifeline, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
+// ttl, grace, lifeline, root, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	c := Config{
-		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
-		ACL: ACL(u.Option("acl", "")),
-	}
+	c := Config{Root: u.Option("root", ""), ACL: ACL(u.Option("acl", ""))}
 	if u.Path != "" {
 		c.Chroot = "/" + u.Path
 	}

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,21 +13,18 @@ import (
 	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
-	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver: it keeps one connection to an ensemble, and one session, whether the engine wants a
-// session or not.
+// driver implements engine.Driver. It keeps one connection to an ensemble and one session, even before the engine asks for a
+// session.
 //
-// Its goroutines are run, which connects and confirms the session; one for each request under way; and one for each
-// client of the library that is ending. Close waits for all of them.
+// Its goroutines are run, which connects and confirms the session, one for each request under way, and one for each client
+// of the library that is ending. Close waits for all of them.
 type driver struct {
-	config     Config
-	layout     layout
-	acl        []zk.ACL
-	lifecycle  *adapter.Lifecycle
-	lifeline   lifeline.Line // nil without one
-	candidates candidates
+	config    Config
+	root      string // chroot and root
+	lifecycle *adapter.Lifecycle
+	lifeline  lifeline.Line // nil without one
 
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu, as are all below; closed and replaced at each change
@@ -34,9 +32,8 @@ type driver struct {
 	link    *link         // the connection for requests; nil while there is none
 	granted bool          // a server has granted a session
 	refused error         // why the ensemble's sessions can't be used; run has ended
-	denied  error         // that the server has refused the identity; nil once one was accepted
-	trouble error         // why there is no connection
-	zxid    int64         // the highest that an earlier connection has told
+	trouble error         // why there is no connection; nil while requests can use one
+	zxid    int64         // the highest on earlier connections
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -45,9 +42,8 @@ func newDriver(config Config) (*driver, error) {
 	}
 	d := &driver{
 		config:    config,
-		layout:    layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
+		root:      config.Chroot + config.Root,
 		lifecycle: adapter.NewLifecycle("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
-		acl:       config.ACL.list(),
 		changed:   make(chan struct{}),
 	}
 	var err error
@@ -67,7 +63,7 @@ func (d *driver) set(change func()) {
 	d.changed = make(chan struct{})
 }
 
-// until waits for a condition, which is asked under mu, now and at each change.
+// until waits until holds returns true or an error. It calls holds under mu, now and at each change.
 func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
 	for {
 		d.mu.Lock()
@@ -88,32 +84,34 @@ func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// unreached says why a wait was in vain.
+// unreached returns why there is no connection that serves.
 func (d *driver) unreached(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.link.works():
+	if d.link.works() {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	case d.trouble != nil:
-		return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, d.trouble)
 	}
-	return fmt.Errorf("%w: no connection", store.ErrUnavailable)
+	return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, cmp.Or(d.trouble, context.Cause(ctx)))
 }
 
-// mostWait is how long a call waits for a connection. Then the call reports what is in the way, and the engine calls again.
+// mostWait is how long a call waits for a connection. Then the call reports what is wrong, and the engine calls again.
 const mostWait = time.Second
 
-// denial returns why the ensemble refuses the store, or nil. While there is a session, a refused identity might pass: the
-// next password might do. The caller holds mu.
+// denial returns why the ensemble refuses the store, or nil. While there is a session, a refused identity is worth another
+// attempt: the next password might be accepted. The caller holds mu.
 func (d *driver) denial() error {
-	if d.refused == nil && d.denied != nil && d.current != nil && d.current.opened {
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, d.denied))
+	switch {
+	case d.refused != nil:
+		return d.refused
+	case !errors.Is(d.trouble, store.ErrDenied):
+		return nil
+	case d.current != nil && d.current.opened:
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, d.trouble))
 	}
-	return cmp.Or(d.refused, d.denied)
+	return d.trouble
 }
 
-// up returns the connection for requests, and waits for a connection if there is none.
+// up returns the connection for requests. If there is none, it waits for one.
 func (d *driver) up(ctx context.Context) (l *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
@@ -124,7 +122,7 @@ func (d *driver) up(ctx context.Context) (l *link, err error) {
 	return l, err
 }
 
-// errKept is why there is no next session yet.
+// errKept says that there is one session at a time.
 var errKept = engine.Answered(fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable))
 
 // Open implements engine.Driver. The session is that of the connection, once the session before has ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -13,40 +14,36 @@ import (
 )
 
 // Enter implements engine.Session. Enter takes two round trips. The first creates the ballot's node. The second reads the
-// queue, and the node with its token, which the library does not tell of a creation.
+// queue and the node, whose Stat has the token: the library returns none for a creation.
 //
-// No second request creates a node for the same nonce. The answer of the first is kept, by the nonce, until the engine
-// knows the outcome: the engine calls Enter again after an unknown outcome, or Void.
+// Enter sends one creation for each nonce, and keeps its answer until the engine knows the outcome. After an unknown outcome
+// the engine calls Enter again, or Void.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	l, err := s.up(ctx)
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	d, dir := s.driver, s.driver.layout.dir(election)
-	stem := dir + "/" + d.layout.ballotStem(n.Name)
+	d, dir := s.driver, s.driver.dir(election)
+	stem := dir + "/" + ballotStem(n.Name)
 	if _, known := s.creations.Load(n.Name); !known {
 		s.creations.Store(n.Name, async(l, func(c *zk.Conn) (string, error) {
-			return c.Create(stem, []byte(value), zk.FlagEphemeralSequential, d.acl)
+			return c.Create(stem, []byte(value), zk.FlagEphemeralSequential, acls[d.config.ACL])
 		}))
 	}
-	made, err := s.outcome(ctx, l, dir, n.Name)
+	key, err := s.outcome(ctx, l, dir, n.Name)
 	switch {
-	case err != nil:
-		return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-	case made.value == "":
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return engine.Entry{}, err
+	case key == "":
 		s.creations.Delete(n.Name)
-		switch {
-		case made.err == nil:
-			return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable))
-		case !errors.Is(made.err, zk.ErrNoNode):
-			return engine.Entry{}, fmt.Errorf("create %s...: %w", stem, made.err)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = l.makeDir(ctx, dir); err == nil {
+				return s.Enter(ctx, election, n, value)
+			}
 		}
-		if err := l.makeDir(ctx, dir); err != nil {
-			return engine.Entry{}, err
-		}
-		return s.Enter(ctx, election, n, value)
+		return engine.Entry{}, fmt.Errorf("create %s...: %w", stem, err)
 	}
-	e, err := l.entry(ctx, election, made.value)
+	e, err := l.entry(ctx, election, key)
 	switch {
 	case err == nil:
 		s.creations.Delete(n.Name)
@@ -56,54 +53,58 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	return e, err
 }
 
-// outcome waits for the answer to the creation of a ballot's node. The value is the path of the node. If it is empty, there
-// is no node and will be none; the error in the result says why, if a server has said so. Without an answer, outcome looks
-// for the node.
-func (s *session) outcome(ctx context.Context, l *link, dir, nonce string) (result[string], error) {
+var errNotCreated = engine.Answered(fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable))
+
+// outcome returns the path of a ballot's node by the answer to its creation. If the answer was lost, outcome searches the queue
+// for the node. Without a path, there is no node and never will be, unless the error is store.ErrUnknownOutcome.
+func (s *session) outcome(ctx context.Context, l *link, dir, nonce string) (key string, err error) {
 	if answer, ok := s.creations.Load(nonce); ok {
 		select {
-		case made := <-answer.(<-chan result[string]): // no result if the answer was received before
+		case made := <-answer.(<-chan result[string]): // the zero result if an earlier call has received it
 			if made.value != "" || made.err != nil && !errors.Is(made.err, store.ErrUnknownOutcome) {
-				return made, nil
+				return made.value, made.err
 			}
 		case <-ctx.Done():
-			return result[string]{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+			return "", fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 		}
 	}
-	// What was sent on an earlier connection is carried out before the first confirmation of this one or never, because a
-	// session that has moved on, or ended, is refused. So the list is final (TestSearchIsBehindTheCreation).
-	nodes, err := request(ctx, l, func(c *zk.Conn) ([]string, error) { return children(c, dir) })
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return result[string]{}, err
+	// A request of an earlier connection is carried out before the first confirmation of this one, or never: servers refuse
+	// a session that has moved or ended. So the list is final (TestSearchIsBehindTheCreation).
+	nodes, err := receive(ctx, l.children(dir))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 	}
-	made := result[string]{}
-	if name, ok := l.driver.layout.find(nodes, nonce); ok {
-		made.value = dir + "/" + name
+	i := slices.IndexFunc(nodes, func(name string) bool { return nonceOf(name) == nonce })
+	if i < 0 {
+		return "", errNotCreated
 	}
-	return made, nil
+	return dir + "/" + nodes[i], nil
 }
 
-// Void implements engine.Session. Void waits for a request that is on its way, since no other request makes it fail.
+// Void implements engine.Session. Void waits for the answer to a creation that is under way: nothing can make it fail.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	l, err := s.up(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := s.outcome(ctx, l, s.driver.layout.dir(election), n.Name)
-	if err == nil && made.value != "" {
-		err = l.deleteOwn(ctx, made.value)
+	key, err := s.outcome(ctx, l, s.driver.dir(election), n.Name)
+	switch {
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return err
+	case key != "":
+		if err := l.delete(ctx, key, -1); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		s.creations.Delete(n.Name)
-	}
-	return err
+	s.creations.Delete(n.Name)
+	return nil
 }
 
-// entry reads a ballot's node and the queue, at the same time. Both requests are sent behind the creation. The watch that
-// comes with the read is the one that the engine asks for next.
+// entry reads a ballot's node and the queue at the same time, once the node exists. The read sets the watch that the engine
+// asks for next.
 func (l *link) entry(ctx context.Context, election, key string) (engine.Entry, error) {
 	e := engine.Entry{Election: election, Key: key, Token: 1} // the entry stands, whatever its token is
-	listed := async(l, func(c *zk.Conn) ([]string, error) { return children(c, path.Dir(key)) })
+	listed := l.children(path.Dir(key))
 	n, w, err := l.watch(ctx, key, true)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // deleted by an operator, or with its session
@@ -123,36 +124,41 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if err != nil {
 		return engine.Place{}, err
 	}
-	return l.place(ctx, e.Key, async(l, func(c *zk.Conn) ([]string, error) { return children(c, path.Dir(e.Key)) }))
+	return l.place(ctx, e.Key, l.children(path.Dir(e.Key)))
 }
 
-// place returns what is ahead of an entry by a list of the election's nodes that is under way.
+// place waits for a list of the election's nodes, and returns what is ahead of an entry.
 func (l *link) place(ctx context.Context, key string, listed <-chan result[[]string]) (engine.Place, error) {
 	nodes, err := receive(ctx, listed)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err != nil {
 		return engine.Place{}, err
 	}
-	return l.driver.layout.place(key, nodes)
+	return place(key, nodes)
 }
 
-// children lists an election's nodes.
-func children(c *zk.Conn, dir string) ([]string, error) {
-	nodes, _, err := c.Children(dir)
-	return nodes, err
+// children lists the nodes below a node; none if the node does not exist.
+func (l *link) children(dir string) <-chan result[[]string] {
+	return async(l, func(c *zk.Conn) ([]string, error) {
+		nodes, _, err := c.Children(dir)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		return nodes, err
+	})
 }
 
-// syncedChildren lists the nodes as they are on the ensemble's leader.
+// syncedChildren lists the nodes as of the call or later, even if the server lags behind.
 func (l *link) syncedChildren(ctx context.Context, dir string) ([]string, error) {
 	if err := l.sync(ctx); err != nil {
 		return nil, err
 	}
-	return request(ctx, l, func(c *zk.Conn) ([]string, error) { return children(c, dir) })
+	return receive(ctx, l.children(dir))
 }
 
-// makeDir creates a directory and those above it that are missing.
+// makeDir creates a directory, with all missing ones above it.
 func (l *link) makeDir(ctx context.Context, dir string) error {
 	_, err := request(ctx, l, func(c *zk.Conn) (string, error) {
-		return c.Create(dir, nil, zk.FlagPersistent, l.driver.acl)
+		return c.Create(dir, nil, zk.FlagPersistent, acls[l.driver.config.ACL])
 	})
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNodeExists):

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
-	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,62 +36,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 	}
 }
 
-// The caller gives up before the request arrives. The same session removes the ballot that it makes, and nothing is kept
-// of it.
-func TestCampaignGivenUpLeavesNothing(t *testing.T) {
-	t.Parallel()
-	conn := operator(t)
-	election := newElection()
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	witness := castFirst(t, st, newElection(), "stands as long as the session does")
-	c := tp.catch(t, hold, opCreate, dir(election)+"/")
-	ctx, cancel := context.WithCancel(context.Background())
-	given := make(chan error, 1)
-	go func() {
-		_, err := st.Cast(ctx, election, "given up")
-		given <- err
-	}()
-	receive(t, c.caught, "the request")
-	cancel()
-	require.ErrorIs(t, receive(t, given, "the end of the call"), context.Canceled)
-	require.Empty(t, list(t, conn, dir(election)))
-	c.letGo()
-	later := cast(t, open(t, zookeeper.Config{}), election, "later")
-	require.NoError(t, later.Wait(soon(t)), "the orphan must not block those behind it")
-	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the orphan is removed")
-	require.NoError(t, witness.Err(), "not with its session")
-	eventually(t, func() bool { n, err := st.Creations(soon(t)); return err == nil && n == 0 }, "nothing is kept of it")
-}
-
-// The session ends right after the ballot was created in it, before the reply came. The ballot that Campaign returns is
-// one of the next session.
-func TestSessionEndsDuringCampaign(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	before := castFirst(t, st, newElection(), "in the first session")
-	c := tp.catch(t, holdReply, opCreate, dir(election)+"/")
-	done := make(chan error, 1)
-	var b store.Ballot
-	go func() {
-		var err error
-		b, err = st.Cast(soon(t), election, "ours")
-		done <- err
-	}()
-	receive(t, c.arrived, "the reply")
-	tp.endSession(t, sharedServer(t).Addrs()[0])
-	c.letGo()
-	require.NoError(t, receive(t, done, "the campaign"))
-	lost(t, before)
-	require.NoError(t, b.Wait(soon(t)))
-	eventually(t, func() bool { _, ok := b.Lease().Span(); return ok }, "the lease of the new session")
-	require.Equal(t, []string{"ours"}, values(t, st, election))
-}
-
-// Void waits for the outcome of a request to enter that is on its way.
+// Void waits for the outcome of a request to enter that is on its way, and leaves nothing.
 func TestVoidWaitsForTheCreation(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -118,4 +62,7 @@ func TestVoidWaitsForTheCreation(t *testing.T) {
 	late.letGo()
 	require.NoError(t, receive(t, voided, "the end of the entry"))
 	require.Empty(t, list(t, conn, dir(election)))
+	n, err := st.Creations(soon(t))
+	require.NoError(t, err)
+	require.Zero(t, n, "nothing is kept of it")
 }

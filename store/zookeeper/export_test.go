@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
-	"github.com/go-zookeeper/zk"
 )
 
 // ErrRestored is errRestored.
@@ -77,13 +76,4 @@ func (s *Store) Creations(ctx context.Context) (n int, err error) {
 		l.session.creations.Range(func(any, any) bool { n++; return true })
 	}
 	return n, err
-}
-
-// Conn returns the client of the store's connection.
-func (s *Store) Conn(ctx context.Context) (*zk.Conn, error) {
-	l, err := s.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return l.client, nil
 }

@@ -23,8 +23,8 @@ import (
 //     condition has no fence.
 //   - After zk.ErrConnectionClosed the transaction might have been carried out, or might be later. It is sent again only
 //     with the condition, and must do no harm if it is carried out twice.
-//   - The condition holds until the ballot is given back: also while the term is over and the leader's work winds down.
-//     Ask IsLeader first to stop early.
+//   - The condition holds until the ballot is given back, even if the term is over and the leader's work winds down. Ask
+//     IsLeader first to stop early.
 //   - The program's client must speak to the same ensemble, and must be allowed to read the ballot's node: with the
 //     default ACL of a store that has a user, only a client of the same user is. The path in the condition is absolute, with
 //     the store's chroot. A client with a chroot of its own checks another path: it is always refused.

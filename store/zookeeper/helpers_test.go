@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +44,6 @@ var (
 	values         = storetest.Values
 	contend        = storetest.Contend
 	oneLeader      = storetest.OneLeader
-	leaderAmong    = storetest.LeaderAmong
 	requireInvalid = storetest.RequireInvalid
 	openURL        = storetest.OpenURL
 	confirmedAgain = storetest.ConfirmedAgain
@@ -90,20 +88,6 @@ func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan lead
 		}
 	}()
 	return seen
-}
-
-// stepDown waits until no contender leads, which is so before a session could end. It reads the clock before each
-// check, so a pause of the test does not matter.
-func stepDown(t *testing.T, sessionEnds time.Time, contenders ...*contender) {
-	t.Helper()
-	eventually(t, func() bool {
-		now := time.Now()
-		if !slices.ContainsFunc(contenders, func(c *contender) bool { return c.IsLeader() }) {
-			return true
-		}
-		require.Less(t, now, sessionEnds, "one leads when its session might have ended")
-		return false
-	}, "the leader steps down")
 }
 
 // enter makes an entry in the store's session, without a ballot.
@@ -200,20 +184,4 @@ func find(t *testing.T, conn *zk.Conn, election, value string) string {
 	}
 	require.FailNow(t, "no ballot", "election %q, value %q", election, value)
 	return ""
-}
-
-// removeAll removes a node with all below it, as `deleteall` of ZooKeeper's own command line does.
-func removeAll(t *testing.T, conn *zk.Conn, path string) {
-	t.Helper()
-	for ctx := soon(t); ctx.Err() == nil; {
-		for _, name := range list(t, conn, path) {
-			removeAll(t, conn, path+"/"+name)
-		}
-		err := conn.Delete(path, -1)
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			return
-		}
-		require.ErrorIs(t, err, zk.ErrNotEmpty, "another client made a new one meanwhile")
-	}
-	require.NoError(t, context.DeadlineExceeded)
 }

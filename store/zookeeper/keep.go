@@ -21,72 +21,52 @@ func spacing(ttl time.Duration) time.Duration { return ttl / 24 }
 // Then the connection is given up, and the next server might answer while the lease still holds (TestFrozenServerIsTheCause).
 func patience(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// keeper confirms the session of a connection. All of its state is that of the goroutine which runs serve.
-type keeper struct {
-	*link
-	touches  touches
-	identity <-chan result[struct{}] // the answer to identify; nil once the answer has come
-	under    []confirmation          // confirmations without an answer, the oldest first
-	sent     time.Time               // when the last confirmation was sent
-	answered time.Time               // when the last answer came
-	woke     time.Time               // when an answer was noticed to be late because this process had stood still
-}
-
-// confirmation is a barrier under way.
-type confirmation struct {
-	sent   store.Instant
-	answer <-chan result[struct{}]
-}
-
 // serve confirms the session until the connection ends, and says why it ends. Requests use the connection once its
 // first confirmation has been answered: then no read of this connection is behind one of an earlier connection, and the
 // ensemble's leader knows of the session. (A leader resumes a session by itself, even if another one has been elected.)
 // before is the connection that requests used before.
 func (l *link) serve(before *link) error {
 	d := l.driver
-	k := &keeper{link: l, identity: l.identify()}
-	k.touches = touches{ttl: d.config.TTL, grace: d.config.Grace, list: []touch{{sent: l.opened}}}
+	l.identity = l.identify()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		changed, used, leaves := d.changed, d.link == l, d.refused != nil || l.session.ending
-		confirmed, identified := !l.confirmed.IsZero(), l.identified
+		changed, leaves := d.changed, d.refused != nil || l.session.ending
+		useful := d.link != l && !l.confirmed.IsZero() && l.identity == nil
 		d.mu.Unlock()
-		due, late, oldest := k.next(identified)
+		due, late, oldest := l.next()
 		switch now := time.Now(); {
 		case leaves:
 			return errLeft
 		case l.wire.why() != nil:
 			return l.wire.why()
-		case !late.IsZero() && adapter.StoodStill(late):
-			k.woke = now
+		case oldest != nil && adapter.StoodStill(late):
+			l.woke = now
 			continue
-		case !late.IsZero() && !now.Before(late):
-			return l.give(fmt.Errorf("the server has not answered for %v", patience(d.config.TTL)))
+		case oldest != nil && !now.Before(late):
+			l.wire.end(l.silent())
+			continue
 		case !now.Before(due):
-			k.sent = now
-			k.under = append(k.under, confirmation{store.Now(), async(l, barrier)})
+			l.sent = now
+			l.under = append(l.under, confirmation{store.Now(), async(l, barrier)})
 			continue
-		case !used && confirmed && k.identity == nil:
+		case useful:
 			l.use(before)
 			continue
 		}
-		if late.IsZero() || due.Before(late) {
+		if oldest == nil || due.Before(late) {
 			late = due
 		}
 		timer.Reset(time.Until(late))
 		select {
-		case r := <-k.identity:
-			if err := k.takeIdentity(r.err); err != nil {
-				return l.give(err)
+		case r := <-l.identity:
+			if l.identity = nil; r.err != nil {
+				l.wire.end(r.err)
 			}
 		case r := <-oldest:
-			if err := k.take(r.err); err != nil {
-				return l.give(err)
-			}
-		case <-l.down:
-			l.wire.end(errLeft) // if that has no reason yet
+			l.take(r.err)
+		case <-l.wire.ctx.Done():
 		case <-timer.C:
 		case <-changed:
 		case <-d.lifecycle.Background.Done():
@@ -95,59 +75,49 @@ func (l *link) serve(before *link) error {
 	}
 }
 
-// next returns when the next confirmation is due, when the server is late (zero if nothing is under way), and the answer
-// that comes first. identified is when the identity was sent. An answer that came while this process stood still can be read
-// before it is late.
-func (k *keeper) next(identified time.Time) (due, late time.Time, oldest <-chan result[struct{}]) {
-	ttl := k.driver.config.TTL
+// next returns when the next confirmation is due, and, if one is under way, when the server is late and the answer that comes
+// first. An answer that came while this process stood still can be read before it is late.
+func (l *link) next() (due, late time.Time, oldest <-chan result[struct{}]) {
+	ttl := l.driver.config.TTL
 	switch {
-	case len(k.under) > 0:
-		since := k.under[0].sent.Time()
-		due, late, oldest = k.sent.Add(spacing(ttl)), since.Add(patience(ttl)), k.under[0].answer
-	case !k.sent.IsZero():
-		due = k.answered.Add(pause(ttl))
-	}
-	if answer := identified.Add(patience(ttl)); k.identity != nil && !identified.IsZero() && (late.IsZero() || answer.Before(late)) {
-		late = answer
-	}
-	if read := k.woke.Add(adapter.Standstill); !late.IsZero() && late.Before(read) {
-		late = read
+	case len(l.under) > 0:
+		first := l.under[0]
+		due, late, oldest = l.sent.Add(spacing(ttl)), first.sent.Time().Add(patience(ttl)), first.answer
+		if read := l.woke.Add(adapter.Standstill); late.Before(read) {
+			late = read
+		}
+	case !l.sent.IsZero():
+		due = l.answered.Add(pause(ttl))
 	}
 	return due, late, oldest
 }
 
-// errStoodStill is why a connection is given up after a silence for which serve has blamed no server. The next connection is to
-// the same server.
+// errStoodStill is why a connection is given up if the process stood still. The next connection is to the same server.
 var errStoodStill = errors.New("this process stood still")
 
 // take takes the answer to the oldest confirmation.
-func (k *keeper) take(failed error) error {
-	c, now := k.under[0], time.Now()
-	k.under, k.answered = k.under[1:], now
+func (l *link) take(failed error) {
+	c, now := l.under[0], time.Now()
+	l.under, l.answered = l.under[1:], now
 	switch {
 	case failed != nil: // if the connection has failed, serve sees that
-		return nil
-	case k.touches.silent(now):
-		return fmt.Errorf("%w for more than %v", errStoodStill, silence(k.driver.config.TTL))
+	case l.touches.silent(now):
+		l.wire.end(fmt.Errorf("%w for more than %v", errStoodStill, silence(l.driver.config.TTL)))
+	default:
+		l.prove(c.sent, now)
+		l.confirms(c.sent.Time())
 	}
-	age, renewal := k.touches.add(touch{c.sent, now})
-	k.confirm(c.sent, now, age, renewal)
-	k.watches.confirmed(c.sent.Time())
-	return nil
 }
 
-// confirm notes a confirmation. The lease counts from a touch that was sent earlier by age; renewal says that this touch is
-// a confirmation too. A lease that counts from the handshake begins only if it lasts until the next
-// confirmation renews it.
-func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration, renewal bool) {
+// prove renews the lease by a confirmation. The lease counts from an earlier touch. If that was the handshake, the lease begins
+// only if it lasts until the next confirmation renews it.
+func (l *link) prove(sent store.Instant, answered time.Time) {
 	d, s := l.driver, l.session
+	age, renewal := l.touches.add(touch{sent, answered})
 	valid, trip := d.config.TTL-d.config.Grace-age, answered.Sub(sent.Time())
 	d.set(func() {
 		if l.confirmed.IsZero() {
 			l.compare()
-		}
-		if l.confirmed.Before(sent.Time()) {
-			l.confirmed = sent.Time()
 		}
 		if begun := s.proof != (engine.Proof{}); begun || renewal || valid > 2*trip+pause(d.config.TTL)+spacing(d.config.TTL) {
 			s.prove(engine.Proof{Sent: sent, Valid: valid, Connection: l.watches.number})
@@ -155,19 +125,29 @@ func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration
 	})
 }
 
-// use lets requests use the connection. First the watches of the connection before are over: what they have missed is
-// read anew.
+// confirms records that a barrier which was sent at a time has been answered.
+func (l *link) confirms(sent time.Time) {
+	l.driver.set(func() {
+		if sent.After(l.confirmed) {
+			l.confirmed = sent
+		}
+	})
+	l.watches.confirmed(sent)
+}
+
+// use lets requests use the connection. First it ends the watches of the connection before, so that the engine reads what
+// they have missed.
 func (l *link) use(before *link) {
 	if before != nil {
 		before.watches.end()
 	}
-	l.driver.set(func() { l.driver.link = l })
+	d := l.driver
+	d.set(func() { d.link, d.trouble, l.session.useless = l, nil, time.Time{} })
 }
 
-// give gives the connection up.
-func (l *link) give(why error) error {
-	l.wire.end(why)
-	return why
+// silent is why a connection is given up whose server does not answer.
+func (l *link) silent() error {
+	return fmt.Errorf("the server has not answered for %v", patience(l.driver.config.TTL))
 }
 
 // identify adds the digest identity to the connection, with the password of the moment. While there is none, the
@@ -184,40 +164,14 @@ func (l *link) identify() <-chan result[struct{}] {
 			password, err := d.config.PasswordFunc(ctx)
 			cancel()
 			if err == nil {
-				d.set(func() { l.identified = time.Now() })
+				defer time.AfterFunc(patience(d.config.TTL), func() { l.wire.end(l.silent()) }).Stop()
 				return struct{}{}, conn.AddAuth("digest", []byte(d.config.User+":"+password))
 			}
-			d.set(func() { d.trouble = err })
-			retries.PauseOr(d.lifecycle.Background, l.down)
+			d.set(func() { d.trouble, l.session.useless = err, time.Time{} })
+			retries.PauseOr(d.lifecycle.Background, l.wire.ctx.Done())
 		}
 		return struct{}{}, zk.ErrConnectionClosed
 	})
-}
-
-// takeIdentity notes the answer to identify. After a denial the server closes the connection, and the next one has the password
-// of that moment. The handshake of each has prolonged the session, so after a TTL of denials the session is given up: its
-// ballots would block others for good. Any other error is that of the connection.
-func (k *keeper) takeIdentity(err error) error {
-	d := k.driver
-	k.identity = nil
-	denied := errors.Is(err, store.ErrDenied)
-	if denied {
-		err = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
-	}
-	if err == nil || denied {
-		d.set(func() {
-			if d.denied = err; err == nil {
-				k.session.denied = time.Time{}
-			} else if k.session.denied.IsZero() {
-				k.session.denied = time.Now()
-			} else if d.current == k.session && time.Since(k.session.denied) > d.config.TTL {
-				d.lose(err)
-			}
-		})
-	} else if k.wire.why() != nil { // which says more
-		return nil
-	}
-	return err
 }
 
 // barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes
@@ -225,7 +179,7 @@ func (k *keeper) takeIdentity(err error) error {
 // and they might have elected another leader (TestEnsemble).
 func barrier(c *zk.Conn) (struct{}, error) {
 	_, err := c.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
-	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
+	if errors.Is(err, zk.ErrNoAuth) { // the refusal has gone through the quorum
 		err = nil
 	}
 	return struct{}{}, err

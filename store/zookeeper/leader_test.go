@@ -7,55 +7,10 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
-
-// The store's server may lag behind. A read of the present leader is sent behind a barrier, and its result is right as
-// of the barrier.
-func TestPresentLeaderIsReadBehindABarrier(t *testing.T) {
-	t.Parallel()
-	const calls = 20
-	st, tp := openTapped(t)
-	election := newElection()
-	barriers := tp.Count(opMulti, theRoot)
-	for range calls {
-		began := time.Now()
-		known, err := st.Observe(soon(t), election, nil)
-		require.NoError(t, err)
-		require.False(t, known.AsOf.Before(began))
-	}
-	require.GreaterOrEqual(t, tp.Count(opMulti, theRoot)-barriers, calls)
-}
-
-// The server of a new session might lag behind the server of the one before. So a read of the leader waits for the
-// session's first confirmation. Here none is answered.
-func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	tp := newTap(t, nil)
-	var unanswered []*catch
-	for range 100 { // more than a few connections send
-		unanswered = append(unanswered, tp.catch(t, holdReply, opMulti, theRoot))
-	}
-	st := open(t, zookeeper.Config{Dial: tp.Dial})
-	receive(t, unanswered[0].caught, "a confirmation")
-	read := func() error {
-		watch, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
-		if err == nil {
-			watch.Stop()
-		}
-		return err
-	}
-	require.ErrorIs(t, read(), store.ErrUnavailable)
-	require.Zero(t, tp.Count(opGetData, dir(election)))
-	for _, c := range unanswered {
-		c.letGo()
-	}
-	eventually(t, func() bool { return read() == nil }, "the leader is read")
-}
 
 // The client library can't take a watch back, so followers that start and stop share one.
 func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
@@ -80,6 +35,8 @@ func TestAbandonedReadLeavesOneWatch(t *testing.T) {
 	castFirst(t, open(t, zookeeper.Config{}), election, "leader")
 	path := find(t, operator(t), election, "leader")
 	st, tp := openTapped(t)
+	_, err := st.Session(soon(t)) // the driver does not wait for long
+	require.NoError(t, err)
 	read := tp.catch(t, holdReply, opGetData, path)
 	ctx, cancel := context.WithCancel(soon(t))
 	watch := func() error {
@@ -117,23 +74,6 @@ func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 	require.NoError(t, second.Withdraw(soon(t)))
 	require.NoError(t, first.Withdraw(soon(t)))
 	require.NoError(t, b.Wait(soon(t)))
-}
-
-// A follower's watch is silent: it still learns of each leader, one resync later.
-func TestWatchOnTheLeaderIsSilent(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	other := open(t, zookeeper.Config{})
-	st, _ := openDeaf(t)
-	follower := newFollower(t, st, election)
-	require.Zero(t, receive(t, follower, "the first state"))
-	for range 2 {
-		b := castFirst(t, other, election, "own")
-		acknowledge(t, b, "leader")
-		require.Equal(t, "leader", receive(t, follower, "the leader").Value)
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.Zero(t, receive(t, follower, "its end"))
-	}
 }
 
 // After a reconnection the read that sets a watch again is late. Until it is answered, that watch proves nothing. The

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,81 +16,71 @@ import (
 func init() {
 	lifeline.Register("zookeeper", func(s lifeline.Service) (lifeline.Ender, error) {
 		secure, err := s.Secure.Config()
-		return ender{s, secure}, err
+		return ender{s, secure, adapter.SystemDialer()}, err
 	})
 }
 
 // Handover implements engine.Handover: who has the password may resume the session, and end it.
-func (s *session) Handover() []byte { return s.password }
+func (s *session) Handover() []byte { return s.password[:] }
 
 // ender ends sessions of other processes.
 type ender struct {
 	service lifeline.Service
 	secure  *tls.Config
+	dialer  *adapter.Dialer
 }
 
-// End implements lifeline.Ender. It asks all servers at once, at each address of their names: one of them might be silent.
+// End implements lifeline.Ender. It asks all servers at once, since some might be silent.
 func (e ender) End(ctx context.Context, id string, password []byte) error {
+	s := &session{}
 	number, err := strconv.ParseUint(id, 16, 64)
-	if err != nil || len(password) != passwordBytes {
+	if err != nil || len(password) != len(s.password) {
 		return fmt.Errorf("no session: %q", id)
 	}
-	s := &session{id: int64(number), password: password}
+	s.id, s.password = int64(number), secret(password)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type place struct{ server, address string }
-	var places []place
-	var errs []error
+	answers := make(chan error)
 	for _, server := range e.service.Servers {
-		addresses, err := adapter.SystemDialer().Addresses(ctx, server)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, address := range addresses {
-			places = append(places, place{server, address})
-		}
+		go func() { answers <- e.endAt(ctx, server, s) }()
 	}
-	ended := make(chan error, len(places))
-	for _, p := range places {
-		go func() { ended <- e.endAt(ctx, p.server, p.address, s) }()
-	}
-	done := false
-	for range places {
-		if err := <-ended; err == nil {
-			done = true
+	var errs []error
+	for range e.service.Servers {
+		err := <-answers
+		if err == nil {
 			cancel()
-		} else {
-			errs = append(errs, err)
 		}
+		errs = append(errs, err)
 	}
-	if done {
+	if slices.Contains(errs, nil) {
 		return nil
 	}
 	return errors.Join(errs...)
 }
 
-// endAt resumes the session at an address of a server, and ends it there.
-func (e ender) endAt(ctx context.Context, server, address string, s *session) error {
-	plainConn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+// endAt resumes the session at a server, and ends it there.
+func (e ender) endAt(ctx context.Context, server string, s *session) error {
+	conn, err := e.dialer.Dial(ctx, server)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = plainConn.Close() })()
-	defer plainConn.Close()
-	conn := plainConn
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	e.dialer.Leave(server, conn.RemoteAddr()) // the next attempt goes to another address of the name
+	secured := conn
 	if e.secure != nil {
-		if conn, err = adapter.Secure(ctx, plainConn, e.secure, server); err != nil {
+		if secured, err = adapter.Secure(ctx, conn, e.secure, server); err != nil {
 			return err
 		}
 	}
-	w := newWire(conn)
-	g, err := w.shake(s, e.service.TTL, time.Minute) // until ctx ends
+	w := newWire(secured)
+	_, reply, err := w.shake(s, e.service.TTL, time.Minute) // until ctx ends
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", server, plain(err))
-	case g.id == 0:
+	case reply.Session == 0:
 		return nil // it has ended
-	case g.id != s.id:
+	case reply.Session != s.id:
 		return fmt.Errorf("%s: another session was resumed", server)
 	}
 	return closeSession(w)
@@ -101,19 +91,14 @@ var closeRequest = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
 
 // closeSession ends the session of a connection. The answer to the handshake is still to be read.
 func closeSession(w *wire) error {
-	if _, err := w.Conn.Write(closeRequest); err != nil {
-		return err
-	}
-	for _, limits := range [][2]int{{minReply, maxReply}, {minFrame, maxFrame}} {
-		n, err := w.frame(limits[0], limits[1])
-		if err == nil {
-			_, err = w.in.Discard(n)
-		}
-		if err != nil {
-			return plain(err)
+	_, err := w.Conn.Write(closeRequest)
+	for i := 0; i < 2 && err == nil; i++ { // that answer, and the one to closeRequest
+		var length int
+		if length, err = w.frame(minFrame, maxFrame); err == nil {
+			_, err = w.in.Discard(length)
 		}
 	}
-	return nil
+	return plain(err)
 }
 
 // Close implements lifeline.Ender.

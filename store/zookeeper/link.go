@@ -5,49 +5,47 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
 
-// link is a connection with a client of the library of its own. So a request is sent on this connection and in this
-// session, or never, and the library neither reconnects nor sets watches again.
+// link is a connection. Each link has its own client of the library, so a request is sent on this connection and in this
+// session, or never. The library neither reconnects nor sets watches again.
 type link struct {
 	driver  *driver
 	wire    *wire
 	session *session
 	address string
-	opened  store.Instant // when the handshake was sent
 	client  *zk.Conn
-	down    chan struct{}   // closed when the library has lost the connection
 	ended   <-chan zk.Event // closed when the library has ended
 	watches watches
 
-	confirmed  time.Time // guarded by the driver's mu: when the last confirmation was sent that was answered
-	identified time.Time // guarded by the driver's mu: when the identity was sent
+	confirmed time.Time // guarded by the driver's mu: when the last barrier was sent that was answered
+
+	touches  touches                 // only the goroutine that runs serve uses it, as all below
+	identity <-chan result[struct{}] // the answer to identify; nil once the answer has come
+	under    []confirmation          // confirmations without an answer, the oldest first
+	sent     time.Time               // when the last confirmation was sent
+	answered time.Time               // when the last answer came
+	woke     time.Time               // when an answer was noticed to be late because this process had stood still
+}
+
+// confirmation is a barrier under way.
+type confirmation struct {
+	sent   store.Instant
+	answer <-chan result[struct{}]
 }
 
 func newLink(d *driver, w *wire, address string, s *session, opened store.Instant) (l *link, err error) {
-	l = &link{driver: d, wire: w, session: s, address: address, opened: opened, down: make(chan struct{})}
-	lost := sync.OnceFunc(func() { close(l.down) })
+	l = &link{driver: d, wire: w, session: s, address: address}
+	l.touches = touches{d.config.TTL, d.config.Grace, []touch{{sent: opened}}}
 	l.client, l.ended, err = zk.Connect([]string{address}, d.config.TTL,
 		zk.WithHostProvider(&once{address: address}),
-		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
-			if l.wire.why() != nil {
-				return nil, net.ErrClosed
-			}
-			return l.wire, nil
-		}),
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return l.wire, l.wire.why() }),
 		zk.WithEventCallback(func(e zk.Event) {
-			switch e.Type {
-			case zk.EventSession:
-				if e.State == zk.StateDisconnected {
-					lost()
-				}
-			case zk.EventNotWatching: // the library ends
-			default:
+			if e.Type != zk.EventSession && e.Type != zk.EventNotWatching { // the connection, or the library, has ended
 				l.watches.event(e)
 			}
 		}),
@@ -56,7 +54,7 @@ func newLink(d *driver, w *wire, address string, s *session, opened store.Instan
 	return l, err
 }
 
-// works reports whether there is a connection that lasts.
+// works reports whether there is a connection that has not ended.
 func (l *link) works() bool { return l != nil && l.wire.why() == nil }
 
 // once implements zk.HostProvider for a client with one connection. When the connection is lost, the client waits to be
@@ -90,16 +88,13 @@ func (l *link) close() bool {
 	l.client.Close()
 	for range l.ended { // until the library has ended
 	}
-	return l.wire.why() == nil
+	return errors.Is(l.wire.why(), errLeft) // the library has closed it behind the last answer
 }
 
-var (
-	errNotEnded = errors.New("the end of the session was not answered")
-	errLeft     = errors.New("the connection was given up")
-)
+var errNotEnded = errors.New("the end of the session was not answered")
 
-// leave ends a connection; also its session, if the engine, Close or a refusal wants that. It reports whether requests
-// could use the connection.
+// leave ends a connection. It ends the session too if the engine or Close has asked for that, or the TTL was refused. It
+// reports whether requests could use the connection.
 func (d *driver) leave(l *link) (used bool) {
 	var ends bool
 	d.set(func() {
@@ -116,11 +111,7 @@ func (d *driver) leave(l *link) (used bool) {
 		return used
 	}
 	if l.close() {
-		d.set(func() {
-			if d.current == l.session {
-				d.lose(nil)
-			}
-		})
+		d.set(func() { d.lose(nil) })
 	}
 	return used
 }

@@ -25,18 +25,18 @@ func TestWireDropsTheLibrarysHandshake(t *testing.T) {
 		w := newWire(client)
 		go func() {
 			_ = readFrame(server)
-			for rest := append(connectReply(granted, scriptedTTL), frame...); len(rest) > 0; {
+			for rest := append(handshakeReply(granted, scriptedTTL), frame...); len(rest) > 0; {
 				n := min(size, len(rest))
 				_, _ = server.Write(rest[:n])
 				rest = rest[n:]
 			}
 		}()
-		g, err := w.shake(nil, scriptedTTL, time.Minute)
+		_, reply, err := w.shake(nil, scriptedTTL, time.Minute)
 		require.NoError(t, err)
-		require.Equal(t, grant{granted, password(granted), scriptedTTL, g.sent}, g)
+		require.Equal(t, []any{int64(granted), password(granted)}, []any{reply.Session, reply.Password})
 		_, err = w.Write([]byte("the library's own"))
 		require.NoError(t, err)
-		for _, want := range [][]byte{connectReply(granted, scriptedTTL), frame} {
+		for _, want := range [][]byte{handshakeReply(granted, scriptedTTL), frame} {
 			read := make([]byte, len(want))
 			_, err := io.ReadFull(w, read)
 			require.NoError(t, err)
@@ -53,14 +53,14 @@ func TestWireRefusesFramesThatNoServerSends(t *testing.T) {
 		"a web server":       "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"a shell server":     "SSH-2.0-OpenSSH_9.2\r\n",
 		"an empty frame":     "\x00\x00\x00\x00",
-		"a short next frame": string(connectReply(1, time.Second)) + "\x00\x00\x00\x08abcdefgh",
-		"a huge next frame":  string(connectReply(1, time.Second)) + "\x7f\xff\xff\xff",
+		"a short next frame": string(handshakeReply(1, time.Second)) + "\x00\x00\x00\x08abcdefgh",
+		"a huge next frame":  string(handshakeReply(1, time.Second)) + "\x7f\xff\xff\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := net.Pipe()
 			w := newWire(client)
 			go func() { _ = readFrame(server); _, _ = server.Write([]byte(sent)) }()
-			_, err := w.shake(nil, scriptedTTL, time.Minute)
+			_, _, err := w.shake(nil, scriptedTTL, time.Minute)
 			if err == nil {
 				_, err = io.ReadFull(w, make([]byte, len(sent)+1))
 			}
@@ -75,7 +75,7 @@ func TestWireTakesNoReadDeadline(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	w := newWire(client)
-	go func() { _, _ = server.Write(connectReply(1, time.Second)) }()
+	go func() { _, _ = server.Write(handshakeReply(1, time.Second)) }()
 	require.NoError(t, w.SetReadDeadline(time.Now().Add(-time.Second)))
 	_, err := io.ReadFull(w, make([]byte, lengthBytes+minReply))
 	require.NoError(t, err)
@@ -136,33 +136,13 @@ func TestSessionIsResumed(t *testing.T) {
 	})
 }
 
-// A server that grants another session than the one that was asked for is left, and the session goes on with the next.
-func TestAnotherSessionIsNotTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &scriptedServer{ttl: scriptedTTL, grant: func(dial int, _ int64) (int64, bool) {
-			if dial == 2 {
-				return granted + 1000, true
-			}
-			return -1, true
-		}}
-		d := s.driver(t)
-		sess := s.session(t, d)
-		l, err := d.up(t.Context())
-		require.NoError(t, err)
-		l.wire.end(errLeft)
-		synctest.Wait()
-		time.Sleep(scriptedTTL / 2)
-		require.Equal(t, sess, s.session(t, d))
-		require.Equal(t, []int64{0, granted, granted}, s.asked)
-	})
-}
-
-// A session whose handshakes have no answer, or one for another session, for a TTL is given up: it is not asked for any
-// more. It might go on for a TTL.
+// A session is given up if requests could use none of its connections for a TTL: its handshakes have no answer, or one for
+// another session, or its confirmations have none. It is not asked for any more. It might go on for a TTL.
 func TestUnansweredSessionIsGivenUp(t *testing.T) {
 	for name, answer := range map[string]func(asked int64) (int64, bool){
-		"none":    func(asked int64) (int64, bool) { return 0, false },
-		"another": func(asked int64) (int64, bool) { return asked + 100, true },
+		"none":        func(asked int64) (int64, bool) { return 0, false },
+		"another":     func(asked int64) (int64, bool) { return asked + 100, true },
+		"unconfirmed": func(asked int64) (int64, bool) { return -1, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,6 +153,11 @@ func TestUnansweredSessionIsGivenUp(t *testing.T) {
 					}
 					return -1, true
 				}
+				s.mute = func(dial int, _ int32) bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.asked[dial-1] != 0
+				}
 				d := s.driver(t)
 				sess := s.session(t, d)
 				l, err := d.up(t.Context())
@@ -180,7 +165,7 @@ func TestUnansweredSessionIsGivenUp(t *testing.T) {
 				broken := time.Now()
 				l.wire.end(errors.New("for a test"))
 				<-sess.lost
-				require.ErrorContains(t, sess.left, "no handshake was answered")
+				require.ErrorContains(t, sess.left, "no connection was of use")
 				require.GreaterOrEqual(t, time.Since(broken), scriptedTTL)
 				require.Less(t, time.Since(broken), 2*scriptedTTL)
 				_, err = sess.up(t.Context())
@@ -270,7 +255,7 @@ func TestCloseOfAServerThatDoesNotRead(t *testing.T) {
 					ends = append(ends, server)
 					go func() {
 						if readFrame(server) != nil && handshake {
-							_, _ = server.Write(connectReply(granted, time.Minute))
+							_, _ = server.Write(handshakeReply(granted, time.Minute))
 						}
 					}()
 					return client, nil
@@ -323,37 +308,42 @@ func TestDialLimits(t *testing.T) {
 	}
 }
 
-// A request that waits for a connection when the service refuses the store is told why, at once.
-func TestRefusalEndsTheWaitForAConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &driver{changed: make(chan struct{})}
-		began, refused := time.Now(), errors.New("the service refuses the store")
-		result := make(chan error, 1)
-		go func() {
-			_, err := d.up(t.Context())
-			result <- err
-		}()
-		synctest.Wait()
-		d.set(func() { d.refused = refused })
-		require.ErrorIs(t, <-result, refused)
-		require.Equal(t, began, time.Now())
-	})
-}
-
 // A new session has to be granted the TTL that was asked for. One that is resumed may be granted more: it lasts no shorter
 // than its lease.
 func TestPresentSessionIsGrantedMore(t *testing.T) {
+	const millis = int32(scriptedTTL / time.Millisecond)
 	d := &driver{config: Config{TTL: scriptedTTL}, changed: make(chan struct{})}
-	s, err := d.take(nil, grant{id: 1, ttl: scriptedTTL})
+	s, err := d.take(nil, connectReply{Session: 1, Millis: millis})
 	require.NoError(t, err)
-	_, err = d.take(s, grant{id: 1, ttl: 2 * scriptedTTL})
+	_, err = d.take(s, connectReply{Session: 1, Millis: 2 * millis})
 	require.NoError(t, err)
 	require.NoError(t, d.refused)
 	require.Equal(t, s, d.current)
-	_, err = d.take(nil, grant{id: 2, ttl: 2 * scriptedTTL})
+	_, err = d.take(nil, connectReply{Session: 2, Millis: 2 * millis})
 	require.NoError(t, err, "there is a session, which has to be closed")
 	require.Error(t, d.refused)
 	require.Nil(t, d.current)
+}
+
+// A member of the ensemble to which the store connects later grants less than those before. The guarantees of the old
+// timeout do not hold any more, so the store ends the session with its ballots, and a campaign reports why.
+func TestReconnectionIsGrantedLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, less: time.Second}
+		d := s.driver(t)
+		sess := s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		l.wire.end(errors.New("for a test"))
+		<-sess.lost
+		synctest.Wait()
+		_, err = sess.up(t.Context())
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, "the ensemble grants 5s instead")
+		_, _, err = d.Open(t.Context())
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.Equal(t, []int{2}, s.ended, "the old ballots block no other")
+	})
 }
 
 // No request is sent before the identity has been accepted. A server that does not answer that is left.
@@ -378,5 +368,6 @@ func TestFrozenServerIsTheCause(t *testing.T) {
 		_, err := d.WatchEntry(t.Context(), "/e/ballot", func(engine.News) {})
 		require.ErrorIs(t, err, store.ErrUnknownOutcome)
 		require.ErrorContains(t, err, "127.0.0.1:2181: the server has not answered for 1.2s")
+		require.NotContains(t, err.Error(), "TLS", "the server has worked before")
 	})
 }

@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
@@ -76,7 +77,13 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			lost := tp.catch(t, loseRequest, op, e.Key)
 			require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrUnknownOutcome)
 			receive(t, lost.caught, "the request")
-			require.NoError(t, session.Remove(soon(t), removal))
+			eventually(t, func() bool {
+				err := session.Remove(soon(t), removal)
+				if !errors.Is(err, store.ErrUnavailable) { // the driver does not wait for long
+					require.NoError(t, err)
+				}
+				return err == nil
+			}, "the removal")
 			if name == "both stand" {
 				require.Zero(t, tp.Count(opDelete, dir(election)), "one without the other")
 			}
@@ -111,23 +118,12 @@ func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 func TestAcknowledgementArrivesAtTheRemoval(t *testing.T) {
 	t.Parallel()
 	conn := operator(t)
-	for name, c := range map[string]struct{ inTheWay, after bool }{
-		"before": {}, "before, and replaces one of no session": {inTheWay: true},
-		"after": {after: true}, "after, and another is in its way": {true, true},
-	} {
+	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
-			ack, left := "leader_ack", []string(nil)
-			if c.inTheWay {
-				makePath(t, conn, dir(election)+"/"+ack)
-				ack += "\x00\x00\x00\x00" // with the version that is deleted
-			}
-			if c.inTheWay && c.after {
-				left = []string{"leader_ack"}
-			}
 			st, tp := openTapped(t)
 			session, e := enter(t, st, election, "ours")
-			late := tp.catch(t, hold, opMulti, ack)
+			late := tp.catch(t, hold, opMulti, "leader_ack")
 			ctx, cancel := context.WithCancel(soon(t))
 			acknowledged := make(chan error, 1)
 			go func() {
@@ -139,12 +135,12 @@ func TestAcknowledgementArrivesAtTheRemoval(t *testing.T) {
 			require.ErrorIs(t, receive(t, acknowledged, "the end of the call"), store.ErrUnknownOutcome)
 
 			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
-			if c.after {
+			if after {
 				require.NoError(t, session.Remove(soon(t), removal))
 				late.letGo()
 				_, err := session.Acknowledge(soon(t), e, "ours") // its answer comes behind that of the late one
 				require.ErrorIs(t, err, engine.ErrGone)
-				require.ElementsMatch(t, left, list(t, conn, dir(election)))
+				require.Empty(t, list(t, conn, dir(election)))
 				return
 			}
 			request := tp.catch(t, hold, opDelete, e.Key)
@@ -152,46 +148,11 @@ func TestAcknowledgementArrivesAtTheRemoval(t *testing.T) {
 			go func() { removed <- session.Remove(soon(t), removal) }()
 			receive(t, request.caught, "the removal")
 			late.letGo()
-			eventually(t, func() bool {
-				data, _, err := conn.Get(dir(election) + "/leader_ack")
-				return err == nil && string(data) == "ours"
-			}, "the acknowledgement arrives")
+			eventually(t, func() bool { return len(list(t, conn, dir(election))) == 2 }, "the acknowledgement arrives")
 			request.letGo()
 			require.NoError(t, receive(t, removed, "the removal"))
 			require.Empty(t, list(t, conn, dir(election)))
 		})
-	}
-}
-
-// An acknowledgement whose outcome is unknown might not exist. If another program holds the node, it is not removed
-// with the ballot; if this ballot made it, it is.
-func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn, holder := operator(t), operator(t)
-	makePath(t, conn, dir(election))
-	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old:1234"), zk.FlagEphemeral, world)
-	require.NoError(t, err)
-	st := open(t, zookeeper.Config{})
-	remove := func(s engine.Session, e engine.Entry) {
-		require.NoError(t, s.Remove(soon(t), engine.Removal{
-			Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true },
-		}))
-	}
-	session, e := enter(t, st, election, "new:1234")
-	remove(session, e)
-	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
-
-	holder.Close()
-	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the holder's session ends")
-	for _, made := range []bool{false, true} {
-		session, e := enter(t, st, election, "new:1234")
-		if made {
-			_, err = session.Acknowledge(soon(t), e, "new:1234")
-			require.NoError(t, err)
-		}
-		remove(session, e)
-		require.Empty(t, list(t, conn, dir(election)))
 	}
 }
 
@@ -232,50 +193,14 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	require.Equal(t, leader, seen, "the one who was leader removed the new leader's acknowledgement")
 }
 
-// If the store may not read the node at the acknowledgement's path, the node is another client's: it stays, and the
-// ballot is removed. If the ballot may not be removed either, the store reports that, and does not try for ever.
+// If the store may not read the node at the acknowledgement's path, the node is another client's: it stays, and the ballot is
+// removed.
 func TestRemovalWithoutPermissions(t *testing.T) {
 	t.Parallel()
-	conn := operator(t)
-	st, _ := openTapped(t)
-	for _, mayRemove := range []bool{true, false} {
-		election := newElection()
-		session, e := enter(t, st, election, "ours")
-		revision, err := session.Acknowledge(soon(t), e, "ours")
-		require.NoError(t, err)
-		removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return true }}
-		if mayRemove {
-			ack := dir(election) + "/leader_ack"
-			require.NoError(t, conn.Delete(ack, -1))
-			_, err = conn.Create(ack, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "p"))
-			require.NoError(t, err)
-			removal.Revision = 0
-			require.NoError(t, session.Remove(soon(t), removal))
-			require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
-			continue
-		}
-		_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
-		require.NoError(t, err)
-		require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrDenied)
-		require.Len(t, list(t, conn, dir(election)), 2)
-	}
-}
-
-// Servers refuse permission to delete a node without looking whether it is there: what has gone is removed.
-func TestRemovalIsDeniedOfWhatHasGone(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
+	conn, election := operator(t), newElection()
 	session, e := enter(t, open(t, zookeeper.Config{}), election, "ours")
-	_, err := conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	_, err := conn.Create(dir(election)+"/leader_ack", nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "p"))
 	require.NoError(t, err)
-	removal := engine.Removal{Entry: e}
-	require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrDenied)
-	_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll), -1)
-	require.NoError(t, err)
-	require.NoError(t, conn.Delete(e.Key, -1))
-	_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
-	require.NoError(t, err)
-	require.NoError(t, session.Remove(soon(t), removal))
+	require.NoError(t, session.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true}))
+	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
 }

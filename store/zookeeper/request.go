@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-leadership/leadership/store"
@@ -17,9 +18,8 @@ type result[T any] struct {
 	err   error
 }
 
-// async sends a request without waiting for its answer. The channel has one result and is then closed. The client library
-// knows no contexts: a request lasts until it is answered or its connection ends, and might be carried out after its caller
-// has gone.
+// async sends a request. The channel gets one result and is then closed. The client library knows no contexts: a request
+// lasts until it is answered or its connection ends, and might be carried out after its caller has gone.
 func async[T any](l *link, request func(*zk.Conn) (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !l.driver.lifecycle.Go(func() {
@@ -51,23 +51,24 @@ func request[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (
 // explain sorts the client library's errors. What the server said is certain; of everything else, raw network errors
 // included, the request may have been carried out.
 func explain(err error) error {
+	if err == nil || slices.ContainsFunc(certain, func(e error) bool { return errors.Is(err, e) }) {
+		return err
+	}
+	code, unknown := strings.CutPrefix(err.Error(), "unknown error: ") // of the server's, to the library
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionMoved):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
-		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),
-		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath):
-		return err
-	}
-	switch code, unknown := strings.CutPrefix(err.Error(), "unknown error: "); { // of the server's, to the library
 	case code == "-127": // throttled
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case unknown && code != "-1" && code != "-4" && code != "-7": // of the system, the connection, or late
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+}
+
+// certain are answers of a server that has not carried out the request.
+var certain = []error{
+	zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrInvalidPath,
 }

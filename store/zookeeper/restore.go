@@ -6,7 +6,7 @@ import "errors"
 var errRestored = errors.New("the ensemble was restored to an earlier state")
 
 // compare is called when the first confirmation of a connection has been answered, before it proves anything. A confirmation
-// is a transaction, so its zxid is higher than all that were told before it was sent, unless the ensemble was restored to an
+// is a transaction, so its zxid is higher than all earlier ones, unless the ensemble was restored to an
 // earlier state. That state might have the session and lack its ballots, so the session is given up; it ends once the
 // leaders' work has stopped. If others have written so much since the restore that the ensemble is past the known zxid,
 // compare does not notice. Then the reads of the own ballots do: a new connection begins with them.

@@ -36,7 +36,7 @@ func (d *driver) run() {
 	most := mostPause
 	var dialled time.Time
 	next := 0 // the server to dial
-	for number := uint64(1); d.lifecycle.Background.Err() == nil && !d.isRefused(); number++ {
+	for number := uint64(1); d.lifecycle.Background.Err() == nil; number++ {
 		if again := failed - len(servers); again >= 0 {
 			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), most)-time.Since(dialled))
 		}
@@ -46,14 +46,13 @@ func (d *driver) run() {
 		failed++
 		most = mostPause
 		if err == nil {
-			connected := time.Now()
 			most = max(mostPause, d.config.TTL/6)
 			l.watches.number = number
 			err = l.serve(before)
 			if d.leave(l) {
 				before = l
 			}
-			if time.Since(connected) >= steady {
+			if time.Since(dialled) >= steady {
 				failed = 0
 			}
 		}
@@ -63,18 +62,15 @@ func (d *driver) run() {
 		if !errors.Is(err, errStoodStill) {
 			next++
 		}
-		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
+		refused := false
+		d.set(func() { d.trouble, refused = fmt.Errorf("%s: %w", address, err), d.refused != nil })
+		if refused {
+			return
+		}
 	}
 }
 
-func (d *driver) isRefused() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refused != nil
-}
-
-// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
-// short.
+// leastLimit is how long each step of connecting may take at least, so that a server can refuse a TTL that is too short.
 const leastLimit = 250 * time.Millisecond
 
 // limit is how long each step of connecting may take. A server that has just started can leave a handshake without an
@@ -102,23 +98,18 @@ func (d *driver) connect(address string, first bool) (*link, error) {
 			return nil, d.hint(err, noTLS(err))
 		}
 	}
-	trouble := d.hint(fmt.Errorf("%s: connected, and no answer to the handshake", address), d.config.TLS == nil)
-	d.set(func() { d.trouble = trouble })
 	l, err := d.shake(newWire(conn), address)
-	if err != nil {
-		err = d.hint(err, d.config.TLS == nil)
-	}
-	return l, err
+	return l, d.hint(err, d.config.TLS == nil)
 }
 
 // hint adds to an error which scheme to write, if the scheme might be wrong.
 func (d *driver) hint(err error, wrong bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wrong && !d.granted {
-		return adapter.HintTLS(err, "zookeeper", d.config.TLS != nil)
+	if err == nil || !wrong || d.granted {
+		return err
 	}
-	return err
+	return adapter.HintTLS(err, "zookeeper", d.config.TLS != nil)
 }
 
 // noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.

@@ -16,7 +16,6 @@ import (
 // The opcodes of requests that the scripted server is sent, and of results in its answers.
 const (
 	opCreate = 1
-	opExists = 3
 	opList   = 12
 	opCheck  = 13
 	opMulti  = 14
@@ -26,11 +25,9 @@ const (
 	opSetAuth = 100
 )
 
-// moved is the code of zk.ErrSessionMoved; noNode and authFailed are those of zk.ErrNoNode and zk.ErrAuthFailed as they
-// are sent.
+// moved is the code of zk.ErrSessionMoved; authFailed is that of zk.ErrAuthFailed as it is sent.
 const (
 	moved      = -118
-	noNode     = 1<<32 - 101
 	authFailed = 1<<32 - 115
 )
 
@@ -43,13 +40,13 @@ type scriptedServer struct {
 	ttl   time.Duration
 	grace time.Duration                                        // of the driver; 0 for the default
 	trip  time.Duration                                        // how long an answer takes
+	less  time.Duration                                        // by which each handshake grants less than the one before
 	most  int                                                  // how many connections it accepts; 0 for any number
 	grant func(dial int, asked int64) (id int64, answers bool) // nil for the default; an id of -1 too
 	code  func(dial int) int32                                 // the error of its confirmations; nil for none
 	mute  func(dial int, op int32) bool                        // whether it answers no more from this request on; nil for never
 	zxid  func(dial int) int64                                 // of its answers; nil for 1
 	skips int32                                                // requests that it does not answer
-	gone  int32                                                // requests whose node it says does not exist
 	user  string                                               // of the driver
 	auth  func(dial int, identity string) bool                 // whether an identity is accepted; nil for always
 
@@ -97,12 +94,12 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 		}
 	}
 	s.mu.Unlock()
-	if !answers || !bytes.Equal(connect[28:], password(asked)) {
+	if !answers || secret(connect[28:]) != password(asked) {
 		_, _ = io.Copy(io.Discard, conn)
 		return
 	}
 	time.Sleep(s.trip)
-	if _, err := conn.Write(connectReply(id, s.ttl)); err != nil || s.hangs {
+	if _, err := conn.Write(handshakeReply(id, s.ttl-time.Duration(dial-1)*s.less)); err != nil || s.hangs {
 		time.Sleep(s.trip) // until the answer has been taken
 		return
 	}
@@ -142,9 +139,6 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 			if s.zxid != nil {
 				binary.BigEndian.PutUint64(answer[lengthBytes+4:], uint64(s.zxid(dial)))
 			}
-			if op == s.gone {
-				binary.BigEndian.PutUint32(answer[lengthBytes+12:], noNode)
-			}
 			if op == opSetAuth && s.auth != nil && !s.auth(dial, string(request[26:])) {
 				binary.BigEndian.PutUint32(answer[lengthBytes+12:], authFailed)
 				defer conn.Close()
@@ -167,17 +161,14 @@ func readFrame(conn net.Conn) []byte {
 	return frame
 }
 
-// connectReply is the answer to a handshake, with the password that goes with the id.
-func connectReply(id int64, timeout time.Duration) []byte {
-	b := binary.BigEndian.AppendUint32(nil, minReply)
-	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
-	b = binary.BigEndian.AppendUint64(b, uint64(id))
-	b = binary.BigEndian.AppendUint32(b, passwordBytes)
-	return append(b, password(id)...)
+// handshakeReply is the answer to a handshake, with the password that goes with the id.
+func handshakeReply(id int64, timeout time.Duration) []byte {
+	reply := connectReply{minReply, 0, int32(timeout.Milliseconds()), id, int32(len(secret{})), password(id)}
+	b, _ := binary.Append(nil, binary.BigEndian, reply)
+	return b
 }
 
-func password(id int64) []byte { return bytes.Repeat([]byte{byte(id)}, passwordBytes) }
+func password(id int64) secret { return secret(bytes.Repeat([]byte{byte(id)}, len(secret{}))) }
 
 // reply is the answer to a request.
 func reply(request []byte, code int32) []byte {

@@ -18,18 +18,17 @@ import (
 type session struct {
 	driver   *driver
 	id       int64 // constant, as is password: the handshake that resumes the session has both
-	password []byte
+	password secret
 	lost     chan struct{} // closed when the driver learns that the session is over, or gives it up
 
 	left    error              // guarded by the driver's mu, as are all to ending: why it was given up; nil if it is known to be over
-	asked   time.Time          // since when handshakes have had no answer
-	denied  time.Time          // since when the identity is refused; zero while it is not
+	useless time.Time          // when it was first asked for since requests could use a connection; zero while they can
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
 	ending  bool               // the next connection, or the present one, ends it
 
-	kept error // what Keep returned; of the engine's keeper alone
+	kept error // what Keep returned; only the engine's goroutine for the session uses it
 
 	creations sync.Map // of <-chan result[string], by nonce: the answers to Enter's requests whose outcome the engine does not know
 }
@@ -39,34 +38,30 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// up returns the session's connection, and waits for a connection if there is none. It says why not if the session is over.
-func (s *session) up(ctx context.Context) (l *link, err error) {
-	ctx, cancel := context.WithTimeout(ctx, mostWait)
-	defer cancel()
-	d := s.driver
-	err = d.until(ctx, func() (bool, error) {
-		if l = d.link; l.works() && l.session == s {
-			return true, nil
-		}
-		return s.over()
-	})
+// up returns the session's connection. If there is none, it waits for one.
+func (s *session) up(ctx context.Context) (*link, error) {
+	l, err := s.driver.up(ctx)
+	s.driver.mu.Lock()
+	defer s.driver.mu.Unlock()
+	if over := s.over(); over != nil {
+		return nil, over
+	}
 	return l, err
 }
 
 // over returns engine.ErrOver if the session has ended, and why it was given up if it was. The caller holds the driver's
 // mu.
-func (s *session) over() (bool, error) {
+func (s *session) over() error {
 	switch {
 	case s.driver.current == s:
-		return false, nil
+		return nil
 	case s.left != nil:
-		return false, fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 	}
-	return false, engine.ErrOver
+	return engine.ErrOver
 }
 
-// prove notes that the session stands. Once the session has been given up, that proves nothing. The caller holds the
-// driver's mu.
+// prove records a proof that the session stands, unless the session has been given up. The caller holds the driver's mu.
 func (s *session) prove(p engine.Proof) {
 	if s.left != nil {
 		return
@@ -77,25 +72,19 @@ func (s *session) prove(p engine.Proof) {
 	}
 }
 
-// Keep implements engine.Session. The driver confirms the session also while Keep is not called.
+// Keep implements engine.Session. The driver confirms the session even if Keep does not run.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
-	d.mu.Lock()
-	s.renewed = renewed
-	if s.proof != (engine.Proof{}) {
-		renewed(s.proof)
-	}
-	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		s.renewed = nil
-		d.mu.Unlock()
-	}()
+	d.set(func() {
+		s.renewed = renewed
+		if s.proof != (engine.Proof{}) {
+			renewed(s.proof)
+		}
+	})
+	defer d.set(func() { s.renewed = nil })
 	select {
 	case <-s.lost:
-		d.mu.Lock()
-		s.kept = s.left
-		d.mu.Unlock()
+		d.set(func() { s.kept = s.left })
 	case <-ctx.Done():
 		s.kept = context.Cause(ctx)
 	}
@@ -111,7 +100,7 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 		return nil
 	}
 	d.set(func() { s.ending = true })
-	err := d.until(ctx, s.over)
+	err := d.until(ctx, func() (bool, error) { return false, s.over() })
 	if errors.Is(err, engine.ErrOver) {
 		return nil
 	}
@@ -127,7 +116,7 @@ func (d *driver) lose(left error) {
 	}
 }
 
-// leave tells Keep that the session is over or, for the reason given, is given up. The caller holds the driver's mu.
+// leave ends Keep. why is the reason for which the session is given up; nil: it is over. The caller holds the driver's mu.
 func (s *session) leave(why error) {
 	s.left = why
 	select {

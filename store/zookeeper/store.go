@@ -1,13 +1,13 @@
 // Package zookeeper elects over Apache ZooKeeper: the full recipe of sequential ballots, each watching the one before
 // it, with an acknowledgement by the leader. See "ZooKeeper Recipes and Solutions", Leader Election, in ZooKeeper's
-// documentation, and the Ruby zk gem's ZK::Election, whose layout is the default, so that candidates of both stand in
-// the same election.
+// documentation, and the Ruby zk gem's ZK::Election, whose layout this is, so that candidates of both stand in the same
+// election.
 //
 //	import _ "github.com/go-leadership/leadership/store/zookeeper"
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //
-// or [Open] with a [Config]. Options of the URL: ttl, grace, root, ballot, ack, acl; with the scheme zookeeper+tls
-// also cacert, cert, key and servername. The path of the URL is the chroot, user and password a digest identity.
+// or [Open] with a [Config]. Options of the URL: ttl, grace, root, acl; with the scheme zookeeper+tls also cacert, cert, key
+// and servername. The path of the URL is the chroot, user and password a digest identity.
 //
 // A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only if an operator or
 // a program with its id and password closes it. A ballot ends early if its node is deleted. The holder notices with the next

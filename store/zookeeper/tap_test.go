@@ -9,11 +9,9 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/stretchr/testify/require"
 )
 
 // The requests of ZooKeeper's protocol that the tests use, as their text begins.
@@ -24,7 +22,6 @@ const (
 	opGetData    = "op 4:"
 	opList       = "op 12:"
 	opMulti      = "op 14:"
-	opSetAuth    = "op 100:"
 	opSetWatches = "op 101:"
 
 	// theRoot is in the transaction by which a session is confirmed: a path and any version.
@@ -38,13 +35,10 @@ type tap struct {
 
 	dial conformance.DialFunc
 
-	mu       sync.Mutex
-	id       []byte // guarded by mu, as are all below; session and password of the last handshake
-	password []byte
-	conns    []*tapped
-	granted  time.Duration // what handshakes say from now on; 0 for what the server says
-	deaf     bool          // events don't arrive
-	held     sync.WaitGroup
+	mu    sync.Mutex
+	conns []*tapped // guarded by mu, as are all below
+	deaf  bool      // events don't arrive
+	held  sync.WaitGroup
 }
 
 // catch waits for one request.
@@ -67,7 +61,6 @@ const (
 	loseRequest             // the connection breaks before it is sent
 	hold                    // it is sent when the test lets it go; later ones overtake it
 	holdReply               // it is carried out; its reply, and all behind, come when the test lets them go
-	failWrite               // sending it fails with an error
 )
 
 func newTap(t *testing.T, dial conformance.DialFunc) *tap {
@@ -93,13 +86,6 @@ func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	return c
 }
 
-// lastAddr returns the address of the server dialled last.
-func (tp *tap) lastAddr() string {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	return tp.conns[len(tp.conns)-1].RemoteAddr().String()
-}
-
 // breakOff breaks the present connections, as a server does that shuts down.
 func (tp *tap) breakOff() {
 	tp.mu.Lock()
@@ -109,13 +95,6 @@ func (tp *tap) breakOff() {
 	for _, c := range conns {
 		_ = c.Close()
 	}
-}
-
-// grant makes later handshakes say that the session's timeout is d.
-func (tp *tap) grant(d time.Duration) {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.granted = d
 }
 
 // loseEvents drops all events from now on: watches are silent.
@@ -130,45 +109,6 @@ func (tp *tap) swallows(body []byte) bool {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.deaf && int32(binary.BigEndian.Uint32(body)) == event
-}
-
-// endSession ends the store's session, as an operator can who has its id and password, or another client of the same
-// session. The store's connection is not affected directly: the server closes it. The store then reconnects, the server
-// closes the test's connection, and so on, until the end has been requested.
-func (tp *tap) endSession(t *testing.T, addr string) {
-	t.Helper()
-	tp.mu.Lock()
-	id, password := tp.id, tp.password
-	tp.mu.Unlock()
-	require.Len(t, id, 8, "the store has a session")
-	var connect bytes.Buffer
-	for _, field := range []any{
-		int32(0), int64(0), int32(ttl.Milliseconds()), id, int32(len(password)), password, false,
-	} {
-		require.NoError(t, binary.Write(&connect, binary.BigEndian, field))
-	}
-	ended := func() bool {
-		conn, err := net.Dial("tcp", addr)
-		require.NoError(t, err)
-		defer conn.Close()
-		reply, err := exchange(conn, connect.Bytes())
-		if err != nil {
-			return false
-		}
-		if binary.BigEndian.Uint64(reply[12:]) == 0 {
-			return true // there is no such session
-		}
-		_, _ = exchange(conn, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // xid 1, close
-		return false
-	}
-	eventually(t, ended, "the end of the session")
-}
-
-func exchange(conn net.Conn, request []byte) (reply []byte, err error) {
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)); err != nil {
-		return nil, err
-	}
-	return readFrame(conn)
 }
 
 // Dial is a conformance.DialFunc.
@@ -211,9 +151,6 @@ func (c *tapped) Write(p []byte) (int, error) {
 		close(caught.caught)
 		_ = c.Close()
 		return len(p), nil
-	case failWrite:
-		close(caught.caught)
-		return 0, io.ErrClosedPipe
 	case hold:
 		p := bytes.Clone(p)
 		c.tap.held.Go(func() {
@@ -275,13 +212,6 @@ func (c *tapped) Read(p []byte) (int, error) {
 func (c *tapped) admit(body []byte) bool {
 	if !c.greeted {
 		c.greeted = true
-		const timeout, session, password = 4, 8, 20 // the password has its length before it
-		c.tap.mu.Lock()
-		defer c.tap.mu.Unlock()
-		if c.tap.granted != 0 {
-			binary.BigEndian.PutUint32(body[timeout:], uint32(c.tap.granted.Milliseconds()))
-		}
-		c.tap.id, c.tap.password = bytes.Clone(body[session:][:8]), bytes.Clone(body[password:][:16])
 		return true
 	}
 	xid := int32(binary.BigEndian.Uint32(body))

@@ -47,7 +47,7 @@ func (l *touches) silent(now time.Time) bool {
 }
 
 // add adds a confirmation. The confirmation proves that the leader knows of an earlier touch. add returns how much earlier
-// that touch was sent, and whether the touch was a confirmation too.
+// that touch was sent, and whether it was a confirmation.
 func (l *touches) add(c touch) (age time.Duration, renewal bool) {
 	var certain, newest time.Duration
 	for _, t := range l.list { // the later, the younger

@@ -126,21 +126,6 @@ func TestTouchesInSteadyState(t *testing.T) {
 	})
 }
 
-// Confirmations right after one another do not make each other count: the leader might know of the handshake alone.
-func TestTouchesThatFollowAtOnce(t *testing.T) {
-	const ttl = 12 * time.Second
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		list := touches{ttl: ttl, grace: ttl / 12, list: []touch{{sent: store.Now()}}}
-		for time.Since(start) < ttl/6 {
-			age, renewal := list.add(touch{sent: store.Now(), answered: time.Now()})
-			require.False(t, renewal)
-			require.Equal(t, time.Since(start), age)
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-}
-
 // If the ensemble's leader pauses it sends no pings. Afterwards it might answer requests before it learns of older
 // touches. So the connection is given up after an answer that ends a long silence.
 func TestTouchesBeforeASilence(t *testing.T) {
@@ -154,8 +139,9 @@ func TestTouchesBeforeASilence(t *testing.T) {
 		d := (&scriptedServer{ttl: scriptedTTL}).driver(t)
 		l, err := d.up(t.Context())
 		require.NoError(t, err)
-		k := &keeper{link: l, touches: list, under: []confirmation{{sent: store.Now()}}}
+		k := &link{driver: d, wire: l.wire, session: l.session, touches: list, under: []confirmation{{sent: store.Now()}}}
 		time.Sleep(silence(scriptedTTL) + 1)
-		require.ErrorIs(t, k.take(nil), errStoodStill)
+		k.take(nil)
+		require.ErrorIs(t, l.wire.why(), errStoodStill)
 	})
 }

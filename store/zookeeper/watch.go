@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,12 +12,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the engine's watches on one connection. A watch is on one node. It tells the state that was read, and then
-// that the node has changed, and no more. All watches are over before requests use the next connection.
+// watches are the engine's watches on one connection. A watch is on one node. It reports the state that was read, then one
+// change of the node, and is over. All watches are over before requests use the next connection.
 //
-// The library hands on every event by its callback. For each read that asks for a watch the library also keeps a channel,
-// until the node changes. So a read does not ask while the server has a watch on the node already, and there is one
-// channel at most for each node (TestStoppedFollowersLeaveOneWatch).
+// The library passes every event to a callback. For each read that asks for a watch, the library keeps a channel until the
+// node changes. So a read asks for a watch only if the server has none on the node, and there is at most one channel for
+// each node (TestStoppedFollowersLeaveOneWatch, TestAbandonedReadLeavesOneWatch).
 //
 // A watch is registered before its read is sent. The server sends events and answers in the order of the changes. So a
 // watch whose read was answered, and that is not over, misses no change.
@@ -24,34 +25,37 @@ type watches struct {
 	number uint64 // constant: of the connection
 
 	mu    sync.Mutex
-	set   map[string]*watched // guarded by mu, as is ended: by path
+	set   map[string]*watched // guarded by mu, as are ended, and the fields of watched and watch: by path
 	ended bool                // the connection has
 }
 
 // watched is a node that is watched.
 type watched struct {
 	armed bool     // the server has a watch
-	mzxid int64    // of the node when the watch was set
-	fresh *node    // what Enter has read, for the engine to ask for; nil if there is none
+	fresh *node    // what Enter has read, until the engine asks for it; nil if there is none
 	list  []*watch // the watches that are not over
 }
 
 // watch is a watch of the engine's.
 type watch struct {
-	path  string // constant
-	entry bool   // constant: the node is an entry, which never comes back
-
-	tell engine.Tell  // guarded by the mutex of watches, as is end; nil before begin
-	end  *engine.News // its last news; nil until the watch is over
+	path  string       // constant
+	on    *watched     // constant
+	entry bool         // constant: the node is an entry, which never comes back
+	tell  engine.Tell  // nil before begin
+	end   *engine.News // its last news; nil until the watch is over
 }
 
-// add registers a watch. It reports whether the server has a watch on the node, and what Enter has read, if that has not been
-// asked for yet. On one connection that is as good as to read now: the server tells of a change before it answers what has
-// seen the change.
+// add registers a watch. It reports whether the server has a watch on the node. fresh is what Enter has read, unless the
+// engine has asked for it before. On one connection that is as good as a new read: the server sends the event of a change
+// before any answer that reflects the change.
 func (w *watches) add(path string, entry bool) (x *watch, armed bool, fresh *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x = &watch{path: path, entry: entry}
+	on := w.set[path]
+	if on == nil {
+		on = &watched{}
+	}
+	x = &watch{path: path, on: on, entry: entry}
 	if w.ended {
 		x.end = &engine.News{Over: true}
 		return x, false, nil
@@ -59,29 +63,27 @@ func (w *watches) add(path string, entry bool) (x *watch, armed bool, fresh *nod
 	if w.set == nil {
 		w.set = map[string]*watched{}
 	}
-	on := w.set[path]
-	if on == nil {
-		on = &watched{}
-		w.set[path] = on
-	}
+	w.set[path] = on
 	on.list = append(on.list, x)
 	fresh, on.fresh = on.fresh, nil
 	return x, on.armed, fresh
 }
 
-// arm notes that the server has a watch since the read of this one. If this watch is over, the
-// server's has fired already. If the node has changed since the server's watch was set, an event was lost, and the watches
-// on the node are over.
-func (w *watches) arm(x *watch, n node) {
+// arm records that the server has a watch since the read of x. If x is over, the server's watch has fired already.
+func (w *watches) arm(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	on := w.set[x.path]
-	switch {
-	case on == nil || !slices.Contains(on.list, x):
-	case on.armed && on.mzxid != n.mzxid():
-		w.over(x.path, false)
-	default:
-		on.armed, on.mzxid = true, n.mzxid()
+	x.on.armed = x.on.armed || x.end == nil
+}
+
+// keep removes a watch and keeps what its read returned, for the next call of add: the engine watches a ballot right after
+// Enter has read it. That saves a request and a round trip for each ballot (bench: TestRequestsPerChange).
+func (w *watches) keep(x *watch, n node) {
+	w.remove(x)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x.end == nil {
+		x.on.fresh = &n
 	}
 }
 
@@ -89,15 +91,13 @@ func (w *watches) arm(x *watch, n node) {
 func (w *watches) remove(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if on := w.set[x.path]; on != nil {
-		on.list = slices.DeleteFunc(on.list, func(y *watch) bool { return x == y })
-		if len(on.list) == 0 && !on.armed {
-			delete(w.set, x.path)
-		}
+	x.on.list = slices.DeleteFunc(x.on.list, func(y *watch) bool { return x == y })
+	if len(x.on.list) == 0 && !x.on.armed && w.set[x.path] == x.on {
+		delete(w.set, x.path)
 	}
 }
 
-// begin tells a state that was read after the watch was registered, and from then on what the watch tells.
+// begin reports a state that was read after the watch was registered, and from then on the news of the watch.
 func (w *watches) begin(x *watch, read engine.News, tell engine.Tell) engine.Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +136,7 @@ func (w *watches) over(path string, deleted bool) {
 	delete(w.set, path)
 }
 
-// end ends all watches, also those whose read has not been answered.
+// end ends all watches, even those whose read has not been answered.
 func (w *watches) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,8 +146,8 @@ func (w *watches) end() {
 	}
 }
 
-// confirmed tells that all changes before a time have been told. The engine takes no such time from the watch of an entry:
-// telling those of 10,000 elections took 1 % of a processor.
+// confirmed reports that all changes before a time have been reported. The engine does not need that for entries: for those
+// of 10,000 elections it took 1 % of a processor.
 func (w *watches) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,29 +160,11 @@ func (w *watches) confirmed(asOf time.Time) {
 	}
 }
 
-// keep keeps what was read when a watch was set, and takes the watch back: the engine is going to ask for the same.
-// Casting a ballot takes a round trip less (bench: TestRequestsPerChange).
-func (w *watches) keep(x *watch, n node) {
-	w.mu.Lock()
-	if on := w.set[x.path]; on != nil && slices.Contains(on.list, x) {
-		on.fresh = &n
-	}
-	w.mu.Unlock()
-	w.remove(x)
-}
-
 // node is what a read returned. stat is nil if there is no such node.
 type node struct {
 	path string
 	data []byte
 	stat *zk.Stat
-}
-
-func (n node) mzxid() int64 {
-	if n.stat == nil {
-		return 0
-	}
-	return n.stat.Mzxid
 }
 
 // readNode reads a node.
@@ -200,7 +182,7 @@ func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch
 	}
 	answer := async(l, func(c *zk.Conn) (n node, err error) {
 		if n, err = read(c, path, entry, armed); err == nil {
-			l.watches.arm(x, n)
+			l.watches.arm(x)
 		}
 		return n, err
 	})
@@ -210,12 +192,8 @@ func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch
 			<-answer
 			l.watches.remove(x)
 		})
-		if errors.Is(err, zk.ErrNoNode) {
-			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case the event was lost
-		}
-		return n, nil, err
 	}
-	return n, x, nil
+	return n, x, err
 }
 
 // read reads a node, and sets a watch unless the server has one.
@@ -250,18 +228,17 @@ func present(n node, err error) (node, error) {
 }
 
 // watchLeader reads the node of an acknowledgement, and sets a watch whether there is one or not, in one round trip. (GetW sets
-// none if there is no node.) Either request might be sent first: if the node was the same for both, it has not changed in
-// between.
+// none if there is no node.) Either request might be sent first. If both have seen the same version of the node, it has not
+// changed in between.
 func watchLeader(c *zk.Conn, path string) (node, error) {
 	read := make(chan result[node], 1)
 	go func() {
 		n, err := present(readNode(c, path))
 		read <- result[node]{n, err}
 	}()
-	_, stat, _, err := c.ExistsW(path)
+	_, stat, _, err := c.ExistsW(path) // stat is zero if there is no node
 	r := <-read
-	watched := node{path: path, stat: stat}
-	if err != nil || r.err == nil && r.value.mzxid() == watched.mzxid() {
+	if err != nil || r.err == nil && cmp.Or(r.value.stat, &zk.Stat{}).Mzxid == stat.Mzxid {
 		return r.value, err
 	}
 	return present(readNode(c, path))

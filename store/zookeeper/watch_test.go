@@ -29,10 +29,10 @@ var (
 	over    = engine.News{Over: true}
 )
 
-// armed registers a watch, and arms it with what a read has shown.
-func (w *watches) armed(path string, entry bool, mzxid int64) *watch {
+// armed registers a watch whose read has been answered.
+func (w *watches) armed(path string, entry bool) *watch {
 	x, _, _ := w.add(path, entry)
-	w.arm(x, node{stat: &zk.Stat{Mzxid: mzxid}})
+	w.arm(x)
 	return x
 }
 
@@ -40,8 +40,8 @@ func (w *watches) fires(path string, event zk.EventType) { w.event(zk.Event{Type
 
 func TestWatchTellsTheEndOfAnEntry(t *testing.T) {
 	w := &watches{number: 3}
-	first, second := w.watching(w.armed("/e", true, 1), stands), w.watching(w.armed("/e", true, 1), stands)
-	leader := w.watching(w.armed("/ack", false, 1), engine.State{})
+	first, second := w.watching(w.armed("/e", true), stands), w.watching(w.armed("/e", true), stands)
+	leader := w.watching(w.armed("/ack", false), engine.State{})
 	require.EqualValues(t, 3, first.Stream)
 	second.Stop()
 	w.fires("/e", zk.EventNodeDeleted)
@@ -56,15 +56,15 @@ func TestWatchTellsTheEndOfAnEntry(t *testing.T) {
 // A state that was read before the entry was deleted is not reported after the deletion.
 func TestWatchFiresBeforeItIsTold(t *testing.T) {
 	w := &watches{}
-	entry, changed := w.armed("/e", true, 1), w.armed("/changed", true, 1)
+	entry, changed := w.armed("/e", true), w.armed("/changed", true)
 	w.fires("/e", zk.EventNodeDeleted)
 	w.fires("/changed", zk.EventNodeDataChanged)
 	require.Equal(t, []engine.News{deleted}, w.watching(entry, stands).told)
 	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(changed, stands).told)
 }
 
-// The server is asked for a watch on a node once, until the node changes: also if no watch of the engine's is left, and
-// not if the event came before the answer. A read that shows a change without its event proves that the event was lost.
+// The server is asked for a watch on a node once, until the node changes: even if no watch of the engine's is left, and
+// not if the event came before the answer.
 func TestServerHasAWatch(t *testing.T) {
 	w := &watches{}
 	has := func() bool {
@@ -73,7 +73,7 @@ func TestServerHasAWatch(t *testing.T) {
 		return armed
 	}
 	require.False(t, has())
-	w.remove(w.armed("/e", true, 1))
+	w.remove(w.armed("/e", true))
 	require.True(t, has())
 	w.fires("/e", zk.EventNodeDataChanged)
 	require.False(t, has(), "it has fired")
@@ -81,23 +81,16 @@ func TestServerHasAWatch(t *testing.T) {
 	early, _, _ := w.add("/e", true)
 	w.fires("/e", zk.EventNodeDataChanged)
 	other, _, _ := w.add("/e", true)
-	w.arm(early, node{})
+	w.arm(early)
 	require.False(t, has(), "it had fired before the answer came")
 	w.remove(other)
-
-	told := w.watching(w.armed("/e", true, 1), stands)
-	w.armed("/e", true, 1)
-	require.Len(t, told.told, 1)
-	w.armed("/e", true, 2)
-	require.Equal(t, over, told.told[1])
-	require.False(t, has(), "an event was lost")
 }
 
 // The state that was read when a watch was set is used once, and only as long as the watch and its connection last.
 func TestWatchKeepsWhatWasRead(t *testing.T) {
 	w := &watches{}
 	read := node{stat: &zk.Stat{Mzxid: 1}}
-	keep := func() { w.keep(w.armed("/e", true, 1), read) }
+	keep := func() { w.keep(w.armed("/e", true), read) }
 	kept := func() bool {
 		x, _, n := w.add("/e", true)
 		w.remove(x)
@@ -111,7 +104,7 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 	keep()
 	w.fires("/e", zk.EventNodeDataChanged)
 	require.False(t, kept(), "it has fired")
-	x := w.armed("/e", true, 1)
+	x := w.armed("/e", true)
 	w.fires("/e", zk.EventNodeDataChanged)
 	w.keep(x, read)
 	require.False(t, kept(), "it had fired before")
@@ -124,9 +117,9 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 // Confirmations are told to the watches on leaders.
 func TestWatchesEndWithTheConnection(t *testing.T) {
 	w := &watches{}
-	before := w.watching(w.armed("/e", true, 1), stands)
+	before := w.watching(w.armed("/e", true), stands)
 	unread, _, _ := w.add("/e", true)
-	leader := w.watching(w.armed("/ack", false, 1), engine.State{})
+	leader := w.watching(w.armed("/ack", false), engine.State{})
 	asOf := time.Now()
 	w.confirmed(asOf)
 	w.end()
@@ -161,28 +154,5 @@ func TestWatchesAreOverOnTheNextConnection(t *testing.T) {
 		s.session(t, d)
 		require.True(t, over.Load())
 		require.Len(t, s.asked, 3)
-	})
-}
-
-// A read finds that a node is gone, and no event has told that. All watches on the node are told.
-func TestNodeGoesWithoutAnEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &scriptedServer{ttl: scriptedTTL, gone: opExists}
-		d := s.driver(t)
-		s.session(t, d)
-		l, err := d.up(t.Context())
-		require.NoError(t, err)
-		gone := 0
-		tell := func(n engine.News) {
-			if n.Over && n.State != nil {
-				gone++
-			}
-		}
-		x, _, _ := l.watches.add("/node", true)
-		l.watches.arm(x, node{})
-		l.watches.begin(x, engine.News{State: &engine.State{Token: 1}}, tell)
-		_, err = d.WatchEntry(t.Context(), "/node", tell)
-		require.NoError(t, err)
-		require.Equal(t, 2, gone)
 	})
 }

@@ -2,15 +2,17 @@ package zookeeper
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // wire is a connection to a server as a client of the library sees it. The driver has made the handshake: the client's
@@ -21,25 +23,28 @@ import (
 //   - a failed write shows as a failed read: the library might answer a request whose write has failed three times, and
 //     has room for two answers;
 //   - reads have no deadline: serve notices a silence, and the library's limit can pass while the process stands still;
-//   - why the connection has ended is kept, and which zxids the server has told.
+//   - the wire keeps why the connection has ended, and the first and the highest zxid.
 //
 // One goroutine of the library's writes, and one reads.
 type wire struct {
 	net.Conn
 	in *bufio.Reader // of Conn
 
-	greeted  bool // the client has written its connect request; used by Write alone
-	answered bool // the client has read the answer to the handshake; used by Read alone
-	left     int  // bytes of the frame being read which are still to come; used by Read alone
+	greeted bool // the client has written its connect request; only Write uses it
+	left    int  // bytes of the frame being read which are still to come; only Read uses it
 
 	first atomic.Int64 // the zxid of the first answer to a request that has one; 0 before
-	last  atomic.Int64 // the highest zxid that was told
+	last  atomic.Int64 // the highest zxid so far
 
-	mu    sync.Mutex
-	ended error // guarded by mu: why; nil while the connection lasts
+	ctx    context.Context // ends with the connection, and says why
+	cancel context.CancelCauseFunc
 }
 
-func newWire(conn net.Conn) *wire { return &wire{Conn: conn, in: bufio.NewReader(conn)} }
+func newWire(conn net.Conn) *wire {
+	w := &wire{Conn: conn, in: bufio.NewReader(conn)}
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	return w
+}
 
 // Frames begin with the length of the rest. A server's frames have at least the header of a reply. The longest is a
 // list of nodes: 64 MiB holds a million ballots.
@@ -66,7 +71,7 @@ func (w *wire) frame(low, high int) (int, error) {
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.left == 0 {
 		if w.left, err = w.frame(minFrame, maxFrame); err == nil {
-			err = w.noteZxid()
+			err = w.note()
 		}
 	}
 	if err == nil {
@@ -82,21 +87,24 @@ func (w *wire) Read(p []byte) (n int, err error) {
 // SetReadDeadline implements net.Conn.
 func (w *wire) SetReadDeadline(time.Time) error { return nil }
 
-// noteZxid notes the zxid in the header of the next frame. The answer to the handshake has none, and other answers might have
-// 0 or -1 instead. Requests have positive xids.
-func (w *wire) noteZxid() error {
-	if !w.answered {
-		w.answered = true
-		return nil
-	}
+// errIdentity is why a connection ends behind the answer that its identity is refused. The server closes it.
+var errIdentity = fmt.Errorf("%w: the server refuses the user's identity", store.ErrDenied)
+
+// note reads the header of the next frame. It notes the zxid of the answer to a request: these have positive xids, and some have
+// 0 or -1 for a zxid. The error of an identity is noted here, before the end of the connection can be.
+func (w *wire) note() error {
 	header, err := w.in.Peek(lengthBytes + minFrame)
 	if err != nil {
 		return err
 	}
-	xid, zxid := int32(binary.BigEndian.Uint32(header[lengthBytes:])), int64(binary.BigEndian.Uint64(header[lengthBytes+4:]))
-	w.last.Store(max(w.last.Load(), zxid))
-	if xid > 0 && zxid > 0 && w.first.Load() == 0 {
-		w.first.Store(zxid)
+	header = header[lengthBytes:]
+	xid, zxid := int32(binary.BigEndian.Uint32(header)), int64(binary.BigEndian.Uint64(header[4:]))
+	if xid > 0 && zxid > 0 {
+		w.first.CompareAndSwap(0, zxid)
+		w.last.Store(max(w.last.Load(), zxid))
+	}
+	if code := int32(binary.BigEndian.Uint32(header[12:])); code == -115 { // of zk.ErrAuthFailed
+		return errIdentity
 	}
 	return nil
 }
@@ -113,22 +121,22 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+var errLeft = errors.New("the connection was given up")
+
+// Close implements net.Conn. The library closes the connection when it has ended the session, or has lost the connection.
+func (w *wire) Close() error {
+	w.end(errLeft)
+	return nil
+}
+
 // end closes the connection. The first reason counts.
 func (w *wire) end(why error) {
-	w.mu.Lock()
-	if w.ended == nil {
-		w.ended = plain(why)
-	}
-	w.mu.Unlock()
+	w.cancel(plain(why))
 	_ = w.Conn.Close()
 }
 
-// why returns why the connection has ended. nil: the connection lasts, or the library has closed it behind the last answer.
-func (w *wire) why() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ended
-}
+// why returns why the connection has ended; nil while it lasts.
+func (w *wire) why() error { return context.Cause(w.ctx) }
 
 // plain says in plain words why a connection was lost.
 func plain(err error) error {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/go-leadership/leadership/store"
@@ -29,16 +28,12 @@ type cast struct {
 	name     string // of its directory
 	number   uint64 // of its ticket; 0 while none is known to stand
 
-	turns  atomic.Uint64 // of its acknowledgements
-	mu     sync.Mutex    // held while one is carried out
-	values uint64        // guarded by mu: the turn of the last one
+	mu    sync.Mutex // held while it is acknowledged
+	shown string     // guarded by mu: the file with the value of the last acknowledgement
 }
 
 // Enter implements engine.Session. It makes the ballot's directory, and then a ticket that points to it.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	if err := s.driver.numbers.prepare(ctx); err != nil {
-		return engine.Entry{}, err
-	}
 	return ask(ctx, s.driver, func() (e engine.Entry, err error) {
 		slot := &s.slots[n.Slot]
 		slot.mu.Lock()
@@ -103,9 +98,9 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
 		var before []uint64
 		void := true
-		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
+		err := d.made(func() error { return d.makeElection(p) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
 		}
 		if err == nil && !void {
 			err = d.makeFile(p.ballot(c.name)+"/.value", value)
@@ -115,7 +110,7 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 			void = err != nil
 		}
 		if missing(err) && c.try%4 != 0 { // the directories were removed meanwhile
-			err = d.made(d.make, func() error { return d.makeElection(c.election) })
+			err = d.made(d.make, func() error { return d.makeElection(p) })
 		}
 		if err != nil {
 			switch {

@@ -32,8 +32,6 @@ type driver struct {
 	life    *adapter.Lifecycle // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
-	shows   sync.Map      // the elections whose leader is to be shown
-	unshown sync.Map      // the elections whose leader could not be shown
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below
@@ -119,7 +117,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
 	d.asked = newRequests(max(c.TTL, leastHang))
-	d.numbers.driver, d.numbers.preparing = d, newRequests(max(c.TTL, leastHang))
+	d.numbers.driver = d
 	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
 	}

@@ -229,7 +229,7 @@ func (d *driver) link(target, path string) error {
 }
 
 // makeElection makes the directories of an election.
-func (d *driver) makeElection(election string) error {
+func (d *driver) makeElection(p electionDir) error {
 	dir := d.root() + "/e"
 	for _, dir := range []string{dir, d.floorDir()} {
 		if there, err := d.ops.exists(dir); err != nil {
@@ -240,13 +240,12 @@ func (d *driver) makeElection(election string) error {
 			}
 		}
 	}
-	for part := range strings.SplitSeq(election, "/") {
+	for part := range strings.SplitSeq(string(p)[len(dir)+1:], "/") {
 		dir += "/" + part
 		if err := d.makeDir(dir); err != nil {
 			return err
 		}
 	}
-	p := d.dirOf(election)
 	for _, dir := range []string{p.queue(), p.acks(), p.ballots()} {
 		if err := d.makeDir(dir); err != nil {
 			return err

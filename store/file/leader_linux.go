@@ -20,63 +20,77 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	if !ok {
 		return 0, engine.ErrGone
 	}
-	d, p, turn := s.driver, s.driver.dirOf(c.election), c.turns.Add(1)
+	d, p := s.driver, s.driver.dirOf(c.election)
 	return ask(ctx, d, func() (uint64, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if turn < c.values {
-			return 0, engine.Answered(fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable))
+		if ctx.Err() != nil { // its caller has left, and might have acknowledged another value meanwhile
+			return 0, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 		}
-		c.values = turn
-		file := valueFile(turn)
-		number, before, err := s.reserve(p, c, file, value)
+		number, before, err := s.reserve(p)
+		file := p.ballot(c.name) + "/v" + strconv.FormatUint(number, 10)
+		target := "_b" + strings.TrimPrefix(file, p.ballots())
 		if err == nil {
-			err = d.link("../_b/"+c.name+"/"+file, numberIn(p.acks(), number))
+			err = d.makeFile(file, value)
+		}
+		if err == nil {
+			err = d.link("../"+target, numberIn(p.acks(), number))
 		}
 		if err != nil { // nothing has been acknowledged: what was made for it is not left behind
-			_ = d.ops.unlink(p.ballot(c.name) + "/" + file)
+			_ = d.ops.unlink(file)
 			if number > 0 {
 				_ = d.ops.unlink(numberIn(p.acks(), number))
 			}
 			return 0, s.why(p, c, err)
 		}
-		stands, err := p.stands(d, c.name, map[string]bool{})
-		if err != nil {
+		latest, err := d.show(p, target)
+		if err != nil && !missing(err) {
 			return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
-		if !stands { // followers might have seen it while it did
+		if latest != number { // followers might have seen it while the ballot stood
 			return 0, s.why(p, c, engine.ErrGone)
 		}
 		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
 			_ = d.ops.unlink(numberIn(p.acks(), n))
 		}
-		d.show(c.election)
+		if c.shown != "" {
+			_ = d.ops.unlink(c.shown)
+		}
+		c.shown = file
 		return number, nil
 	})
 }
 
-// valueFile names the file with the value of an acknowledgement.
-func valueFile(turn uint64) string { return "v" + strconv.FormatUint(turn, 10) }
-
-// reserve writes the value, and takes a number for its acknowledgement.
-func (s *session) reserve(p electionDir, c *cast, file, value string) (number uint64, before []uint64, err error) {
+// reserve takes a number for an acknowledgement.
+func (s *session) reserve(p electionDir) (number uint64, before []uint64, err error) {
 	d := s.driver
 	if err := s.stands(); err != nil {
 		return 0, nil, err
 	}
-	if err := d.makeFile(p.ballot(c.name)+"/"+file, value); err != nil {
-		return 0, nil, err
-	}
-	for void := true; void; {
-		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
-			number, before, void, err = d.numbers.take(p.acks(), "-", number)
+	for void := true; void && err == nil; {
+		err = d.made(func() error { return d.makeElection(p) }, func() (err error) {
+			number, before, void, err = d.numbers.take(p.acks(), "-")
 			return err
 		})
-		if err != nil {
-			return number, nil, err
-		}
 	}
-	return number, before, nil
+	return number, before, err
+}
+
+// show makes the link show an acknowledgement, and returns the number of the latest one that stands. This process might
+// have been stopped before it set the link, and then have set it to an old value. So it reads the latest one after that,
+// and shows it if it is another.
+func (d *driver) show(p electionDir, target string) (latest uint64, err error) {
+	for {
+		if err := d.link(target, p.leader()); err != nil {
+			return 0, err
+		}
+		number, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
+		now := "_b/" + name + "/" + file
+		if number == 0 || now == target || err != nil {
+			return number, err
+		}
+		target = now
+	}
 }
 
 // why returns the reason for an error: the session or the ballot might be gone.
@@ -166,42 +180,4 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 		}
 		return engine.State{}, engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 	})
-}
-
-// publish makes the link point to the value of the leader. It repeats that until the link does: this process might have
-// been stopped just before it set the link, and then have set it to an old value.
-func (d *driver) publish(p electionDir) error {
-	for range 100 {
-		_, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
-		if name == "" || err != nil {
-			return err
-		}
-		target := "_b/" + name + "/" + file
-		if now, err := d.ops.readlink(p.leader()); err == nil && now == target {
-			return d.forgetValues(p.ballot(name), file)
-		}
-		err = d.ops.sync(p.ballot(name) + "/" + file)
-		if err == nil {
-			err = d.link(target, p.leader())
-		}
-		if err != nil && !missing(err) {
-			return err
-		}
-	}
-	return engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
-}
-
-// forgetValues removes the values that were acknowledged before.
-func (d *driver) forgetValues(dir, file string) error {
-	last, _ := strconv.ParseUint(file[1:], 10, 64)
-	names, err := d.ops.list(dir)
-	for _, name := range names {
-		if n, err := strconv.ParseUint(strings.TrimPrefix(name, "v"), 10, 64); err == nil && n < last && name[0] == 'v' {
-			_ = d.ops.unlink(dir + "/" + name)
-		}
-	}
-	if missing(err) {
-		return nil
-	}
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,10 +21,9 @@ func TestShown(t *testing.T) {
 	path := c.Directory + "/e/e/_leader"
 	shows := func(value string) {
 		t.Helper()
-		storetest.Eventually(t, func() bool {
-			text, err := os.ReadFile(path)
-			return err == nil && string(text) == value
-		}, "the link shows %q", value)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, value, string(text))
 	}
 	_, err := os.ReadFile(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -56,7 +54,6 @@ func TestShownAfterACrash(t *testing.T) {
 		s := &enterer{t: t, s: sessionOf(t, d)}
 		_, err := s.s.Acknowledge(soon(t), s.enter(), "first")
 		require.NoError(t, err)
-		d.life.Wait()
 		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 		require.NoError(t, err)
 		require.Equal(t, "first", string(text))
@@ -95,38 +92,15 @@ func TestShownLate(t *testing.T) {
 	before = func() { // the process is stopped, its session ends, and another one leads
 		require.NoError(t, s.(*session).remove())
 		lead(t, st, "second")
-		storetest.Eventually(t, func() bool {
-			text, err := os.ReadFile(c.Directory + "/e/e/_leader")
-			return err == nil && string(text) == "second"
-		}, "the link shows the second")
 	}
 	e, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "first")
 	require.NoError(t, err)
-	_, _ = s.Acknowledge(soon(t), e, "first")
-	d.life.Wait()
+	_, err = s.Acknowledge(soon(t), e, "first")
+	require.ErrorIs(t, err, engine.ErrOver)
+	require.Nil(t, before)
 	text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 	require.NoError(t, err)
 	require.Equal(t, "second", string(text))
-}
-
-// TestShownAgain: a leader that could not be shown is shown later, although nothing changes.
-func TestShownAgain(t *testing.T) {
-	waits(t)
-	var fails atomic.Int32
-	fails.Store(2)
-	c := configWith(t.TempDir()+"/store", 8*time.Second)
-	st := openWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
-		if op == "fsync" && strings.Contains(path, "/_b/") && fails.Add(-1) >= 0 {
-			return failed(op, path, syscall.EIO)
-		}
-		return call()
-	}})
-	lead(t, st, "one")
-	storetest.Eventually(t, func() bool {
-		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
-		return err == nil && string(text) == "one"
-	}, "the link shows the leader")
-	require.Negative(t, fails.Load())
 }
 
 // TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the
@@ -196,47 +170,31 @@ func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 	require.Greater(t, revision, uint64(1))
 }
 
-// overtaken is a line on which the first request is carried out after all others.
-type overtaken struct {
-	line
-	sent  chan struct{} // closed when the first request is under way
-	let   chan struct{} // closed when it may go on
-	first bool          // it is to come; the test's goroutine changes it
-}
-
-func (o *overtaken) request(ctx context.Context, do func()) error {
-	if o.first {
-		o.first = false
-		close(o.sent)
-		<-o.let
-	}
-	return o.line.request(ctx, do)
-}
-
-// TestLateAcknowledgementIsRefused: an acknowledgement is overtaken by the next one, whose value stays.
+// TestLateAcknowledgementIsRefused: an acknowledgement waits for one before it, and its caller has left when its turn comes.
+// It might replace a value that was acknowledged after it.
 func TestLateAcknowledgementIsRefused(t *testing.T) {
-	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	disk := newStuck()
+	d := driverWith(t, configIn(t.TempDir()+"/store"), disk)
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
-	o := &overtaken{line: d.line, sent: make(chan struct{}), let: make(chan struct{}), first: true}
-	d.line = o
-	late := make(chan error, 1)
-	go func() { // late says when it has returned
+	disk.match.Store(&match{op: "write", path: "/_b/"})
+	first := make(chan error, 1)
+	go func() { // first says when it has returned
 		_, err := s.s.Acknowledge(soon(t), e, "first")
-		late <- err
+		first <- err
 	}()
-	<-o.sent
-	_, err := s.s.Acknowledge(soon(t), e, "second")
+	<-disk.hangs
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.s.Acknowledge(ctx, e, "late")
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	disk.end()
+	require.NoError(t, <-first)
+	d.life.Stop()
+	d.life.Wait() // for the late one
+	value, err := os.ReadFile(d.dirOf("e").leader())
 	require.NoError(t, err)
-	close(o.let)
-	require.ErrorIs(t, <-late, store.ErrUnavailable)
-	w, err := d.WatchLeader(soon(t), "e", func(n engine.News) {
-		if n.State != nil {
-			require.Equal(t, "second", n.State.Leader.Value)
-		}
-	})
-	require.NoError(t, err)
-	w.Stop()
+	require.Equal(t, "first", string(value))
 }
 
 // TestAcknowledgementOfAWithdrawnBallot: the ballot is withdrawn while it is acknowledged. That is no success.

@@ -53,14 +53,15 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
-		v, err := d.version() // it might have been made since
-		if err == nil && v == 0 {
-			err = d.make()
-		}
-		if err != nil {
+		if err := d.make(); err != nil {
 			return err
 		}
-		return d.made(d.make, s.make)
+		return d.made(d.make, func() error {
+			if err := d.numbers.begin(); err != nil {
+				return err
+			}
+			return s.make()
+		})
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -81,9 +82,6 @@ func (d *driver) proof(sent store.Instant) engine.Proof {
 // make makes the session's directory and file.
 func (s *session) make() error {
 	d := s.driver
-	if err := d.share(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -185,7 +183,6 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
-			d.showAgain()
 			wait = s.untilNext(sent)
 			continue
 		case errors.Is(err, engine.ErrOver):

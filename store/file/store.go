@@ -13,10 +13,10 @@
 //
 //	cat /home/me/election/e/<election>/_leader
 //
-// prints the acknowledged value, as it is. The file changes in one step, a moment after the acknowledgement: when the
-// value is durable. It never holds a value that was not acknowledged. While none leads the link points nowhere, and cat
-// fails. If the leader's process has crashed, the link points to its value until another candidate, or a follower that
-// may write, has noticed; if the machine has, until one of them is started.
+// prints the acknowledged value, as it is. The link changes in one step, before Acknowledge returns, and shows no value that
+// was not acknowledged. While none leads the link points nowhere, and cat fails. If the leader's process has crashed, the
+// link points to its value until another candidate, or a follower that may write, has noticed. After a crash of the
+// machine it points to an old value, or to one that is empty since it was not on the disk yet, until one of them is started.
 //
 // # Who may take part
 //

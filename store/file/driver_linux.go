@@ -24,7 +24,7 @@ import (
 type driver struct {
 	config  Config
 	ops     ops
-	asked   *requests
+	asked   requests
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	durable bool                 // whether the file system is
@@ -88,7 +88,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	if kind == nil {
 		kind = fileSystem
 	}
-	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	d := &driver{config: c, ops: calls, asked: requests{limit: c.TTL, began: map[*time.Time]struct{}{}}, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
@@ -116,7 +116,6 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 		return nil, err
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
-	d.asked = newRequests(max(c.TTL, leastHang))
 	d.numbers.driver = d
 	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
@@ -134,13 +133,10 @@ func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, e
 		var none T
 		return none, err
 	}
-	return askNow(ctx, d, func() (T, error) {
-		defer d.asked.begin()()
-		return request()
-	})
+	return askNow(ctx, d, request)
 }
 
-// askNow is ask also while a request hangs, and does not count as one that does.
+// askNow is ask also while a request hangs.
 func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -149,6 +145,7 @@ func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T
 	answers := make(chan answer, 1)
 	var none T
 	if err := d.line.request(ctx, func() {
+		defer d.asked.begin()()
 		value, err := request()
 		answers <- answer{value, explain(err)}
 	}); err != nil {
@@ -161,12 +158,6 @@ func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T
 // do carries out a request that has none.
 func do(ctx context.Context, d *driver, request func() error) error {
 	_, err := ask(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
-	return err
-}
-
-// doNow is do as askNow is ask.
-func doNow(ctx context.Context, d *driver, request func() error) error {
-	_, err := askNow(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
 	return err
 }
 

@@ -67,6 +67,8 @@ var mistakes = []mutants.Mutant{
 		"wait = d.config.TTL / 20", "wait = d.config.TTL / 4", "TestRenewalIsTriedAgainSoon"},
 	{"failed casts are remembered", "ballot_linux.go",
 		`if c.name == "" { // nothing`, "if false { // nothing", "TestFailedCastsLeaveNothing"},
+	{"a session is renewed while a call hangs", "driver_linux.go",
+		"err := d.asked.wait(ctx); err", "err := error(nil); err", "TestCallHangs"},
 	{"failed acknowledgements leave their number", "leader_linux.go",
 		"if number > 0 {", "if false {", "TestFailedAcknowledgementsLeaveNothing"},
 }

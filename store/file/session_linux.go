@@ -136,20 +136,11 @@ func (s *session) SessionFile() (*os.File, error) {
 
 // Keep implements engine.Session: it renews the session each quarter of the TTL, and a twentieth after a renewal that has
 // failed. It renews it at once if the directory was moved away, which then fails. Its watch tells if a peer has ended the
-// session. It returns an error if a request hangs, even if that is a renewal: then others are not to wait for the session's
-// ballots.
+// session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
 	defer w.stop()
-	soon := func(request func() error) error { // if it takes longer, a call hangs
-		ctx, cancel := context.WithTimeout(ctx, d.config.TTL)
-		defer cancel()
-		return doNow(ctx, d, func() error {
-			defer d.asked.begin()()
-			return request()
-		})
-	}
 	moved := make(chan struct{}, 1) // has room for one: a renewal is due
 	ring := func(uint32) {
 		select {
@@ -157,7 +148,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		default:
 		}
 	}
-	err := soon(func() error {
+	err := do(ctx, d, func() error {
 		w.moves(d.root(), ring)
 		_, err := d.join(w, s.id, "", nil)
 		if !d.present() { // it was moved before
@@ -165,7 +156,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && ctx.Err() == nil {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	warned := false
@@ -174,12 +165,11 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, err := d.asked.hung(); err != nil {
-			d.warn("a system call hangs, so the session is given up", err)
-			return err
+		if err := d.asked.hung(); err != nil {
+			d.warn("the session is not renewed while a system call hangs, and ends at its deadline", err)
 		}
 		sent := store.Now()
-		err := soon(s.renew)
+		err := do(ctx, d, s.renew)
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
@@ -188,7 +178,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		case errors.Is(err, engine.ErrOver):
 			d.life.Go(s.clean)
 			return nil
-		case ctx.Err() == nil && !warned && !errors.Is(err, context.DeadlineExceeded):
+		case ctx.Err() == nil && !warned:
 			warned = true
 			d.warn("can't renew the session, which ends at its deadline", err)
 		}
@@ -276,11 +266,12 @@ func (s *session) removeLocked() error {
 
 // End implements engine.Session. What is left of the ballots is removed after the session has ended.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error {
-	return doNow(ctx, s.driver, func() error {
+	_, err := askNow(ctx, s.driver, func() (struct{}, error) {
 		err := s.remove()
 		s.driver.life.Go(s.clean)
-		return err
+		return struct{}{}, err
 	})
+	return err
 }
 
 // clean removes what is left of the ballots of an ended session.

@@ -119,19 +119,6 @@ func TestRenewalIsTriedAgainSoon(t *testing.T) {
 	require.Negative(t, fail.Load(), "a renewal has failed four times")
 }
 
-// TestRenewalHangs: the session is given up, although no other request hangs. Without that each TTL leaves another renewal
-// behind, which waits for the first.
-func TestRenewalHangs(t *testing.T) {
-	waits(t)
-	disk := newStuck()
-	d := driverWith(t, configWith(t.TempDir()+"/store", 4*time.Second), disk)
-	t.Cleanup(disk.end) // before the driver is closed
-	d.asked.limit = 200 * time.Millisecond
-	s := sessionOf(t, d)
-	disk.match.Store(&match{op: "rename", path: "/s/"})
-	require.ErrorContains(t, s.Keep(soon(t), func(engine.Proof) {}), "has not returned for")
-}
-
 // TestLateRenewalDoesNotCount: the deadline passes before a renewal, or during it. Processes that may only read count the
 // session as over by then, so it must not come back.
 func TestLateRenewalDoesNotCount(t *testing.T) {

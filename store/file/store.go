@@ -98,8 +98,7 @@
 //   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
 //   - If the disk is full, a leader goes on leading and hands over; Cast and Acknowledge fail.
 //   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close. If
-//     a request takes a TTL, or 5 s if that is longer, the session is given up, so that others do not wait for its
-//     ballots.
+//     a request takes a TTL, the session is not renewed until it returns, so that others do not wait for its ballots.
 //   - A candidate changes one name each quarter of a TTL, and a journal writes that to the disk: on SD cards use /run or
 //     /dev/shm.
 package file

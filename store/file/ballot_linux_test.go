@@ -32,15 +32,14 @@ func (f full) rename(from, to string) error {
 	return f.ops.rename(from, to)
 }
 
-// TestFailedCastsLeaveNothing, neither in the directory nor in the session.
+// TestFailedCastsLeaveNothing in the directory.
 func TestFailedCastsLeaveNothing(t *testing.T) {
 	d := driverWith(t, configIn(t.TempDir()+"/store"), noRoom{kernel{}})
-	s := sessionOf(t, d).(*session)
+	s := sessionOf(t, d)
 	for turn := range uint64(5) {
 		_, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: turn + 1}, "v")
 		require.ErrorIs(t, err, store.ErrUnavailable)
 	}
-	require.Empty(t, s.casts)
 	d.life.Wait()
 	require.Len(t, files(t, d.dirOf("e").ballots()), 1)
 }
@@ -57,27 +56,32 @@ func TestVoidRefusesALateRequest(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestTicketMayStandAfterAnError: the error says that it might, so the engine makes the nonce void.
-func TestTicketMayStandAfterAnError(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	var fail atomic.Bool
-	d := driverWith(t, c, between{
-		ops:          kernel{},
-		afterSymlink: func(path string) { fail.CompareAndSwap(false, strings.Contains(path, "/_q/")) },
-		beforeList: func(dir string) error {
-			if fail.Load() && strings.HasSuffix(dir, "/f") {
-				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
+// TestTicketStandsAfterAnError: the ballot is withdrawn. If that fails too, the error says that the ticket might stand.
+func TestTicketStandsAfterAnError(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		var fail atomic.Bool
+		c := configIn(t.TempDir() + "/store")
+		d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
+			if fail.Load() && (op == "readdir" && strings.HasSuffix(path, "/f") || stuck && op == "rename") {
+				return failed(op, path, syscall.EMFILE)
 			}
-			return nil
-		},
-	})
-	s, nonce := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
-	_, err := s.Enter(soon(t), "e", nonce, "v")
-	require.ErrorIs(t, err, store.ErrUnknownOutcome)
-	require.NoError(t, s.Void(soon(t), "e", nonce))
-	list, err := driverWith(t, c, kernel{}).Ballots(soon(t), "e")
-	require.NoError(t, err)
-	require.Empty(t, list)
+			err := call()
+			if op == "symlink" && strings.Contains(path, "/_q/") {
+				fail.Store(true)
+			}
+			return err
+		}})
+		s, nonce := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
+		_, err := s.Enter(soon(t), "e", nonce, "v")
+		require.ErrorIs(t, err, map[bool]error{false: store.ErrUnavailable, true: store.ErrUnknownOutcome}[stuck])
+		fail.Store(false)
+		if stuck {
+			require.NoError(t, s.Void(soon(t), "e", nonce))
+		}
+		list, err := driverWith(t, c, kernel{}).Ballots(soon(t), "e")
+		require.NoError(t, err)
+		require.Empty(t, list)
+	}
 }
 
 // TestVoidTicketIsRemovedByAnother: a slow collector removes a void ticket before its owner does. The owner's later
@@ -95,7 +99,7 @@ func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 			for range 5 {
 				other.remove(other.enter())
 			}
-			require.NoError(t, d.dirOf("e").collect(d, map[string]bool{}))
+			require.NoError(t, d.dirOf("e").collect(d, d.dirOf("e").queue()))
 		}
 	}}, afterSymlink: func(path string) {
 		if stage == 1 && strings.Contains(path, "/_q/") {

@@ -57,7 +57,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	require.NoError(t, os.Symlink(victim, c.Directory+"/t/0000000000000000-x"))
 	require.NoError(t, os.Symlink(victim, d.dirOf("e").ballot("~x")))
 	sessionOf(t, d)
-	d.dirOf("e").tidyBallots(d)
+	d.collect("e")
 	d.life.Wait()
 	require.FileExists(t, victim+"/key")
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -51,10 +52,18 @@ func splitBallot(name string) (session, nonce string, ok bool) {
 	return parts[0], parts[1], true
 }
 
-// ticketed returns the name of the ballot to which a ticket, or an acknowledgement, points.
-func ticketed(target string) (name, rest string) {
-	name, rest, _ = strings.Cut(strings.TrimPrefix(target, "../_b/"), "/")
-	return name, rest
+// pointed returns the name of the ballot to which a ticket or an acknowledgement points, and the file in it; none if it is
+// not ours.
+func pointed(d *driver, link string) (name, file string, err error) {
+	target, err := d.ops.readlink(link)
+	if errors.Is(err, syscall.EINVAL) { // it is no link
+		return "", "", nil
+	}
+	name, file, _ = strings.Cut(strings.TrimPrefix(target, "../_b/"), "/")
+	if _, _, ok := splitBallot(name); !ok {
+		return "", "", err
+	}
+	return name, file, err
 }
 
 // key names an entry for the engine.

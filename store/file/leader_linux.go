@@ -121,19 +121,15 @@ func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, err
 		}
 		removed := false
 		for _, n := range slices.Backward(numbered(names)) {
-			target, err := d.ops.readlink(numberIn(p.acks(), n))
+			name, file, err := pointed(d, numberIn(p.acks(), n))
 			if missing(err) {
 				removed = true
-				continue
-			}
-			if errors.Is(err, syscall.EINVAL) { // it is no link, and not ours
 				continue
 			}
 			if err != nil {
 				return 0, "", "", err
 			}
-			name, file := ticketed(target)
-			if _, _, ok := splitBallot(name); !ok || file == "" {
+			if file == "" {
 				continue
 			}
 			if ok, err := stands(name); ok || err != nil {

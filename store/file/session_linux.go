@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,13 +23,11 @@ type session struct {
 	ended  chan struct{} // closed when the session is known to be over
 
 	slots [engine.Slots]slot
-	tries atomic.Uint64 // to cast a ballot
 
 	mu       sync.Mutex
-	deadline time.Duration    // guarded by mu, as are all below
-	fd       int              // of the file; -1 if there is none yet
-	over     bool             // no file is there any more
-	casts    map[string]*cast // by nonce: those that may have an entry
+	deadline time.Duration // guarded by mu, as are all below
+	fd       int           // of the file; -1 if there is none yet
+	over     bool          // no file is there any more
 }
 
 // deadlineName is the name of a session's file.
@@ -50,7 +44,7 @@ func parseDeadline(name string) (time.Duration, error) {
 
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{})}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
 		if err := d.make(); err != nil {
@@ -176,7 +170,6 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 			wait = s.untilNext(sent)
 			continue
 		case errors.Is(err, engine.ErrOver):
-			d.life.Go(s.clean)
 			return nil
 		case ctx.Err() == nil && !warned:
 			warned = true
@@ -264,32 +257,18 @@ func (s *session) removeLocked() error {
 	return err
 }
 
-// End implements engine.Session. What is left of the ballots is removed after the session has ended.
-func (s *session) End(ctx context.Context, _ []engine.Removal) error {
+// End implements engine.Session. The leader's ballot is withdrawn, so that the link shows it no more. What is left of others is
+// removed by those who come upon it.
+func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	_, err := askNow(ctx, s.driver, func() (struct{}, error) {
 		err := s.remove()
-		s.driver.life.Go(s.clean)
+		for _, r := range led {
+			election, _, name := splitKey(r.Key)
+			s.driver.dirOf(election).retire(s.driver, name)
+		}
 		return struct{}{}, err
 	})
 	return err
-}
-
-// clean removes what is left of the ballots of an ended session.
-func (s *session) clean() {
-	for i := range s.slots { // no request makes anything after this
-		s.slots[i].mu.Lock()
-		s.slots[i].void = math.MaxUint64
-		s.slots[i].mu.Unlock()
-	}
-	s.mu.Lock()
-	casts := slices.Collect(maps.Values(s.casts))
-	clear(s.casts)
-	s.mu.Unlock()
-	for _, c := range casts {
-		if c.name != "" {
-			s.driver.dirOf(c.election).retire(s.driver, c.name)
-		}
-	}
 }
 
 // isOver reports whether the session is known to be over. It does not block.

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -151,11 +153,7 @@ func (p electionDir) ahead(d *driver, election string, number uint64, name strin
 	if s := d.owned(session); s == nil || s.stands() != nil {
 		return place, engine.ErrOver
 	}
-	stands, err := p.stands(d, name, map[string]bool{})
-	if err == nil && !stands {
-		err = engine.ErrGone
-	}
-	return place, err
+	return place, p.gone(d, name)
 }
 
 // standing calls each with the ballots of some tickets that stand, until it wants no more.
@@ -178,6 +176,15 @@ func (p electionDir) standing(d *driver, tickets []uint64, each func(n uint64, n
 		}
 	}
 	return nil
+}
+
+// gone returns ErrGone if a ballot does not stand.
+func (p electionDir) gone(d *driver, name string) error {
+	stands, err := p.stands(d, name, map[string]bool{})
+	if err == nil && !stands {
+		err = engine.ErrGone
+	}
+	return err
 }
 
 // ticket returns the ballot that a ticket points to; the empty name if there is none.
@@ -208,6 +215,10 @@ func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool,
 	return seen[session], err
 }
 
+// moment is how long what a withdrawn ballot has left stays, while processes that are told of a change use the processor and
+// the disk. If this process is killed first, others remove it.
+const moment = 5 * time.Millisecond
+
 // withdraw withdraws a ballot with its acknowledgement: their directory gets another name. It is removed later.
 func (p electionDir) withdraw(d *driver, name string) error {
 	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
@@ -215,9 +226,12 @@ func (p electionDir) withdraw(d *driver, name string) error {
 	case missing(err):
 		return nil
 	case err == nil:
-		d.afterwards(func() { p.clean(d, "~"+name) })
+		d.life.Go(func() {
+			adapter.PauseFor(d.life.Background, moment)
+			d.clean(p.ballot("~" + name))
+		})
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
-		p.clean(d, name)
+		d.clean(p.ballot(name))
 		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {
 			return nil
 		}
@@ -230,15 +244,6 @@ func (p electionDir) retire(d *driver, name string) {
 	if err := p.withdraw(d, name); err != nil && !denied(err) {
 		d.config.Logger.Debug("can't withdraw a ballot whose session has ended", "store", d.config.name(), "error", err)
 	}
-}
-
-// clean removes what a ballot has left.
-func (p electionDir) clean(d *driver, name string) {
-	names, _ := d.ops.list(p.ballot(name))
-	for _, file := range names {
-		_ = d.ops.unlink(p.ballot(name) + "/" + file)
-	}
-	_ = d.ops.rmdir(p.ballot(name))
 }
 
 // Ahead implements engine.Driver.
@@ -292,28 +297,23 @@ func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (en
 	return d.watching(ctx, w, func() (engine.State, error) {
 		election, number, name := splitKey(k)
 		p := d.dirOf(election)
-		dir := p.ballot(name)
 		session, nonce, _ := splitBallot(name)
 		own := d.owned(session) // its entries go with the session: the error says so
 		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
-		err := w.dir(dir, gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(own == nil && mask&gone != 0) })
-		if missing(err) && own != nil {
-			return engine.State{}, own.stands()
+		err := w.dir(p.ballot(name), gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(own == nil && mask&gone != 0) })
+		over := false
+		if err == nil {
+			over, err = w.session(p, name)
 		}
-		if missing(err) {
-			return engine.State{}, nil
-		}
-		if err != nil {
-			return engine.State{}, err
-		}
-		over, err := w.session(p, name)
 		switch {
-		case err != nil:
-			return engine.State{}, err
+		case missing(err) && own != nil:
+			return engine.State{}, own.stands()
 		case over && own != nil:
 			return engine.State{}, engine.ErrOver
-		case over:
+		case missing(err), over:
 			return engine.State{}, nil
+		case err != nil:
+			return engine.State{}, err
 		}
 		if own != nil {
 			const gone = syscall.IN_DELETE | syscall.IN_MOVED_FROM
@@ -330,7 +330,7 @@ func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (en
 		case ticketed != name:
 			return engine.State{}, nil
 		}
-		resign, err := d.ops.exists(dir + "/" + resigns)
+		resign, err := d.ops.exists(p.ballot(name) + "/" + resigns)
 		return engine.State{Token: number, Session: session, Nonce: nonce, Resign: resign}, err
 	})
 }

@@ -22,7 +22,7 @@ func (d *driver) collect(election string) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if strings.HasPrefix(name, "~") {
-			p.clean(d, name)
+			d.clean(p.ballot(name))
 		} else {
 			_, _ = p.stands(d, name, seen) // it might have no ticket
 		}
@@ -118,34 +118,18 @@ func (d *driver) tidy() {
 // Clear implements engine.Driver. The last in line is withdrawn first, so that no ballot becomes first meanwhile. The
 // floors stay, so that tokens go on growing; with them the directory itself, its version and the sessions.
 func (d *driver) Clear(ctx context.Context, election string) error {
-	return do(ctx, d, func() error {
-		if election != "" {
-			return d.clear(d.dirOf(election))
+	return do(ctx, d, func() (err error) {
+		elections := []string{election}
+		if election == "" {
+			elections, err = d.electionsBelow("")
 		}
-		return d.clearBelow(d.root() + "/e")
-	})
-}
-
-// clearBelow clears all elections below a directory.
-func (d *driver) clearBelow(dir string) error {
-	names, err := d.ops.list(dir)
-	if missing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if name[0] != '_' {
-			if err := d.clearBelow(dir + "/" + name); err != nil {
+		for _, election := range elections {
+			if err := d.clear(d.dirOf(election)); err != nil {
 				return err
 			}
 		}
-	}
-	if dir == d.root()+"/e" {
-		return nil
-	}
-	return d.clear(electionDir(dir))
+		return err
+	})
 }
 
 // clear clears one election.
@@ -206,7 +190,7 @@ func (p electionDir) withdrawAll(d *driver) error {
 	names, err := d.ops.list(p.ballots())
 	for _, name := range names {
 		if strings.HasPrefix(name, "~") {
-			p.clean(d, name)
+			d.clean(p.ballot(name))
 		} else if err := p.withdraw(d, name); err != nil { // it has no ticket yet
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -25,7 +23,7 @@ type driver struct {
 	config  Config
 	ops     ops
 	asked   requests
-	line    line
+	line    *line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	durable bool                 // whether the file system is
 	hub     *hub
@@ -38,46 +36,6 @@ type driver struct {
 	monitors map[string]*monitor // by session
 	sessions map[string]*session // our own, that have not been ended
 }
-
-// line lies between a store and its directory. The suites put one there that they can cut and slow down.
-type line interface {
-	// request carries out a request. ErrUnavailable: it is not carried out. ErrUnknownOutcome: it may be, now or later.
-	request(ctx context.Context, do func()) error
-	// news carries what the store is told, in order.
-	news(tell func())
-}
-
-// direct is the line of a store. A request goes on if its caller gives up: a system call can't be interrupted.
-type direct struct{ life *adapter.Lifecycle }
-
-func (l direct) request(ctx context.Context, do func()) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	done := make(chan struct{})
-	if !l.life.Go(func() { do(); close(done) }) {
-		return store.ErrUnavailable
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-	}
-}
-
-// patience is how long a request is waited for after its caller has given up. A working disk answers sooner, and then
-// the outcome is known.
-const patience = 200 * time.Millisecond
-
-func (l direct) news(tell func()) { tell() }
 
 // newDriver returns a driver for checked settings. It makes nothing.
 func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil) }
@@ -120,10 +78,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
 	}
-	d.line = direct{d.life}
-	if c.faults != nil {
-		d.line = newFaultyLine(c.faults, d.life)
-	}
+	d.line = newLine(c.faults, d.life)
 	return d, nil
 }
 

@@ -84,8 +84,7 @@ func (d *driver) show(p electionDir, target string) (latest uint64, err error) {
 		if err := d.link(target, p.leader()); err != nil {
 			return 0, err
 		}
-		number, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
-		now := "_b/" + name + "/" + file
+		number, now, err := p.acknowledged(d, func(name, _ string) error { return p.gone(d, name) })
 		if number == 0 || now == target || err != nil {
 			return number, err
 		}
@@ -108,39 +107,38 @@ func (s *session) why(p electionDir, c *cast, err error) error {
 	return engine.ErrGone
 }
 
-// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none. If one was
-// removed after the listing it has a successor: then they are listed again.
-func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
+// acknowledged returns the number of the latest acknowledgement whose ballot stands, and its value's path below the election;
+// the number is 0 if there is none. look returns ErrGone if the ballot does not stand. If an acknowledgement, or its value,
+// was removed after the listing it has a successor: then they are listed again.
+func (p electionDir) acknowledged(d *driver, look func(name, file string) error) (number uint64, value string, err error) {
 	for range 100 {
-		names, err := d.ops.list(p.acks())
-		if missing(err) {
-			return 0, "", "", nil
-		}
+		numbers, err := p.numbers(d, p.acks())
 		if err != nil {
-			return 0, "", "", err
+			return 0, "", err
 		}
 		removed := false
-		for _, n := range slices.Backward(numbered(names)) {
+		for _, n := range slices.Backward(numbers) {
 			name, file, err := pointed(d, numberIn(p.acks(), n))
-			if missing(err) {
+			if err == nil && file == "" {
+				continue
+			}
+			if err == nil {
+				err = look(name, file)
+			}
+			switch {
+			case err == nil:
+				return n, "_b/" + name + "/" + file, nil
+			case missing(err):
 				removed = true
-				continue
-			}
-			if err != nil {
-				return 0, "", "", err
-			}
-			if file == "" {
-				continue
-			}
-			if ok, err := stands(name); ok || err != nil {
-				return n, name, file, err
+			case !errors.Is(err, engine.ErrGone):
+				return 0, "", err
 			}
 		}
 		if !removed {
-			return 0, "", "", nil
+			return 0, "", nil
 		}
 	}
-	return 0, "", "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
+	return 0, "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 }
 
 // WatchLeader implements engine.Driver. It needs no permission to write.
@@ -150,30 +148,28 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 		if exists, err := w.path(p.acks(), syscall.IN_MOVED_TO); !exists || err != nil {
 			return engine.State{}, err
 		}
-		stands := func(name string) (bool, error) {
+		var value string
+		number, _, err := p.acknowledged(d, func(name, file string) error {
 			err := w.dir(p.ballot(name), syscall.IN_MOVE_SELF|syscall.IN_DELETE_SELF, "", w.changed)
 			if missing(err) {
-				return false, nil
+				return engine.ErrGone
 			}
 			if err != nil {
-				return false, err
+				return err
 			}
 			over, err := w.session(p, name)
-			return !over, err
+			switch {
+			case err != nil:
+				return err
+			case over:
+				return engine.ErrGone
+			}
+			value, err = d.ops.read(p.ballot(name) + "/" + file)
+			return err
+		})
+		if number == 0 || err != nil {
+			return engine.State{}, err
 		}
-		for range 10 {
-			number, name, file, err := p.acknowledged(d, stands)
-			if number == 0 || err != nil {
-				return engine.State{}, err
-			}
-			value, err := d.ops.read(p.ballot(name) + "/" + file)
-			if err == nil {
-				return engine.State{Leader: store.Leader{Value: value, Revision: number}}, nil
-			}
-			if !missing(err) {
-				return engine.State{}, err
-			}
-		}
-		return engine.State{}, engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
+		return engine.State{Leader: store.Leader{Value: value, Revision: number}}, nil
 	})
 }

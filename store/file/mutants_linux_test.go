@@ -26,7 +26,7 @@ var mistakes = []mutants.Mutant{
 	{"the directory itself is not durable", "number_linux.go",
 		`dir := d.floorDir(); dir != "/"; dir`, "dir := d.floorDir(); dir != path.Dir(d.root()); dir", "TestNewDirectoryIsDurable"},
 	{"the version is not durable", "layout_linux.go",
-		"err = d.ops.sync(temporary)", "err = nil", "TestPowerFailsAfterAKill"},
+		"return d.ops.sync(temporary)", "return nil", "TestPowerFailsAfterAKill"},
 	{"a process begins at the highest floor", "number_linux.go",
 		"n.raise(f, f.end)", "n.raise(f, f.floor)", "TestPowerFailsAtEachCall"},
 	{"tickets are removed without a floor", "collect_linux.go",

@@ -61,7 +61,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		if ctx.Err() == nil {
 			err = engine.FailFast(err)
 		}
-		s.abandon()
+		d.life.Go(func() { _ = s.remove() }) // it might still be opened
 		return nil, engine.Proof{}, err
 	}
 	d.add(s)
@@ -81,34 +81,27 @@ func (s *session) make() error {
 	if s.over {
 		return engine.ErrOver // its caller has left
 	}
-	dir := d.temporary()
-	if err := d.ops.mkdir(dir); err != nil {
-		return err
-	}
-	deadline := d.clock() + d.config.TTL
-	file := dir + "/" + deadlineName(deadline)
-	fd, err := d.ops.lock(file)
-	if err == nil {
-		if err = d.allow(dir, forDirs); err == nil {
+	fd, deadline := -1, d.clock()+d.config.TTL
+	err := d.inOneStep(d.sessionDir(s.id), func(dir string) (err error) {
+		file := dir + "/" + deadlineName(deadline)
+		if err = d.ops.mkdir(dir); err == nil {
+			fd, err = d.ops.lock(file)
+		}
+		if err == nil {
+			err = d.allow(dir, forDirs)
+		}
+		if err == nil {
 			err = d.allow(file, forFiles)
 		}
-		if err == nil {
-			err = d.ops.rename(dir, d.sessionDir(s.id))
-		}
-		if err == nil {
-			s.deadline, s.fd = deadline, fd
-			return nil
-		}
-		_ = d.ops.unlink(file)
+		return err
+	})
+	switch {
+	case err == nil:
+		s.deadline, s.fd = deadline, fd
+	case fd >= 0:
 		d.ops.close(fd)
 	}
-	_ = d.ops.rmdir(dir)
 	return err
-}
-
-// abandon ends a session whose opening has failed, or might still succeed.
-func (s *session) abandon() {
-	s.driver.life.Go(func() { _ = s.remove() })
 }
 
 // ID implements engine.Session.
@@ -144,7 +137,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}
 	err := do(ctx, d, func() error {
 		w.moves(d.root(), ring)
-		_, err := d.join(w, s.id, "", nil)
+		_, err := d.join(w, s.id, func() {})
 		if !d.present() { // it was moved before
 			ring(0)
 		}

@@ -36,13 +36,12 @@ func TestTidySparesWhatIsBeingMade(t *testing.T) {
 	sessionOf(t, other)
 	other.life.Wait()
 	fresh := ""
-	driverWith(t, c, between{ops: kernel{}, beforeList: func(dir string) error {
-		if strings.HasSuffix(dir, "/t") && fresh == "" {
+	driverWith(t, c, beforeCalls(func(op, dir string) {
+		if op == "readdir" && strings.HasSuffix(dir, "/t") && fresh == "" {
 			fresh = other.temporary()
 			require.NoError(t, os.Mkdir(fresh, 0o777))
 		}
-		return nil
-	}}).tidy()
+	})).tidy()
 	require.DirExists(t, fresh)
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,12 +82,13 @@ func TestShownAfterACrash(t *testing.T) {
 func TestShownLate(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	var before func()
-	d := driverWith(t, c, hooked{ops: kernel{}, beforeRename: func(_, to string) {
-		if do := before; do != nil && to == c.Directory+"/e/e/_leader" {
+	d := driverWith(t, c, beforeCalls(func(op, path string) {
+		if op == "rename" && strings.HasSuffix(path, "/e/e/_leader") && before != nil {
+			do := before
 			before = nil
 			do()
 		}
-	}})
+	}))
 	st := openWith(t, c, kernel{})
 	s := sessionOf(t, d)
 	before = func() { // the process is stopped, its session ends, and another one leads
@@ -109,15 +111,15 @@ func TestLeaderWhileItAcknowledges(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	b := lead(t, openWith(t, c, kernel{}), "one")
 	slow := false
-	d := driverWith(t, c, hooked{ops: kernel{}, beforeReadlink: func(string) {
-		if !slow {
+	d := driverWith(t, c, beforeCalls(func(op, _ string) {
+		if op == "readlink" && !slow {
 			slow = true
 			for _, value := range []string{"two", "three"} {
 				_, err := b.Acknowledge(soon(t), value)
 				require.NoError(t, err)
 			}
 		}
-	}})
+	}))
 	var told engine.News
 	w, err := d.WatchLeader(soon(t), "e", func(n engine.News) {
 		if n.State != nil {
@@ -151,7 +153,9 @@ func TestLastAcknowledgementStays(t *testing.T) {
 func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 	var until atomic.Int64
 	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, failing{kernel{}, func(from string) bool { return strings.Contains(from, "/t/") && until.Load() > 0 }})
+	d := driverWith(t, c, failing(syscall.EIO, func(op, path string) bool {
+		return op == "rename" && strings.Contains(path, "/t/") && until.Load() > 0
+	}))
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
 	_, err := s.s.Acknowledge(soon(t), e, "first")
@@ -201,24 +205,14 @@ func TestLateAcknowledgementIsRefused(t *testing.T) {
 func TestAcknowledgementOfAWithdrawnBallot(t *testing.T) {
 	var d *driver
 	var own string
-	d = driverWith(t, configIn(t.TempDir()+"/store"), hooked{ops: kernel{}, beforeRename: func(_, to string) {
-		if strings.Contains(to, "/_a/") {
+	d = driverWith(t, configIn(t.TempDir()+"/store"), beforeCalls(func(op, path string) {
+		if op == "rename" && strings.Contains(path, "/_a/") {
 			require.NoError(t, d.dirOf("e").withdraw(d, own))
 		}
-	}})
+	}))
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
 	_, _, own = splitKey(e.Key)
 	_, err := s.s.Acknowledge(soon(t), e, "value")
 	require.ErrorIs(t, err, engine.ErrGone)
-}
-
-// TestTemporaryDirectoryIsRemoved: candidates still acknowledge.
-func TestTemporaryDirectoryIsRemoved(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	st := openWith(t, c, kernel{})
-	b := lead(t, st, "one")
-	require.NoError(t, os.RemoveAll(c.Directory+"/t"))
-	_, err := b.Acknowledge(soon(t), "two")
-	require.NoError(t, err)
 }

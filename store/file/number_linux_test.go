@@ -72,8 +72,8 @@ func TestLateTicketIsVoid(t *testing.T) {
 	other.remove(other.enter())
 	var leader engine.Entry
 	late := false
-	h := hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if late || !strings.Contains(path, "/_q/") {
+	h := beforeCalls(func(op, path string) {
+		if op != "symlink" || !strings.Contains(path, "/_q/") || late {
 			return
 		}
 		late = true
@@ -86,7 +86,7 @@ func TestLateTicketIsVoid(t *testing.T) {
 		there, err := kernel{}.exists(path)
 		require.NoError(t, err)
 		require.False(t, there, "the number that the other process has found is free again")
-	}}
+	})
 	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, h))}
 	entry := slow.enter()
 	require.True(t, late)
@@ -97,50 +97,6 @@ func TestLateTicketIsVoid(t *testing.T) {
 	require.Len(t, list, 2)
 }
 
-// TestLateTicketIsVoidAfterAnOpening: as TestLateTicketIsVoid, but nothing was collected. Another process has opened the
-// directory, which begins above the number.
-func TestLateTicketIsVoidAfterAnOpening(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	first := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-	first.remove(first.enter())
-	var leader engine.Entry
-	late := false
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if late || !strings.Contains(path, "/_q/") {
-			return
-		}
-		late = true
-		leader = (&enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}).enter()
-		require.Empty(t, leader.Place.Nearest, "it leads")
-	}}))}
-	entry := slow.enter()
-	require.True(t, late)
-	require.Greater(t, entry.Token, leader.Token)
-	require.Equal(t, leader.Key, entry.Place.Nearest)
-}
-
-// TestVoidTicketIsNotListed: the owner of a void ticket is stopped before it removes it.
-func TestVoidTicketIsNotListed(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	late, checked := false, false
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if !late && strings.Contains(path, "/_q/") {
-			late = true
-			(&enterer{t: t, s: sessionOf(t, d)}).enter()
-		}
-	}}, afterSymlink: func(path string) {
-		if !checked && strings.Contains(path, "/_q/") {
-			checked = true
-			list, err := d.Ballots(soon(t), "e")
-			require.NoError(t, err)
-			require.Len(t, list, 1)
-		}
-	}}))}
-	slow.enter()
-	require.True(t, checked)
-}
-
 // TestVoidNumberRaisesNoFloor: the number of a new election is void, since another election has begun meanwhile. The next
 // try makes no number of others void, so that many processes can begin elections at once.
 func TestVoidNumberRaisesNoFloor(t *testing.T) {
@@ -148,8 +104,8 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 	d := driverWith(t, c, kernel{})
 	other := sessionOf(t, d)
 	var floor uint64
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if floor > 0 || !strings.Contains(path, "/_q/") {
+	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, beforeCalls(func(op, path string) {
+		if op != "symlink" || !strings.Contains(path, "/_q/") || floor > 0 {
 			return
 		}
 		_, err := other.Enter(soon(t), "another", engine.Nonce{Name: unique(), Turn: 1}, "value")
@@ -157,7 +113,7 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 		f, err := d.numbers.floors()
 		require.NoError(t, err)
 		floor = f.floor
-	}}))}
+	})))}
 	entry := slow.enter()
 	require.Greater(t, entry.Token, floor)
 	f, err := d.numbers.floors()

@@ -78,8 +78,8 @@
 // else was written is not synced, so a power failure may undo it. A process can't know whether there was one, so each
 // begins with a floor at the highest end. Numbers are not further above the highest floor than a block of 64. So if an
 // election has no entries, since it is new or they were removed, a floor that is a block higher is above all that were
-// given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, or
-// above what the process knows; and a ticket is above those that are left.
+// given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, and a
+// ticket is above those that are left.
 //
 // Never stuck: every wait ends with one session, and every session by its deadline.
 //

@@ -37,7 +37,7 @@ func newDriver(service *Service, config Config) *driver {
 // Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	s := &driverSession{driver: d, opened: store.Now()}
-	if err := d.faults.Line.Send(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
+	if err := d.faults.pass(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
 		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
@@ -64,7 +64,7 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 // watch sets a watch and reads its key in one request.
 func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	w := &watch{key: key, line: d.line, tell: tell}
-	stop := func() { d.service.unwatch(w) }
+	stop := func() { d.service.locked(func() { d.service.unset(w) }) }
 	asked := time.Now()
 	e, err := read(ctx, d.faults, func() (event, error) { return d.service.watch(w), nil })
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	return d.faults.Line.Send(ctx, func() { d.service.confirm(d.line, asOf) })
+	return d.faults.pass(ctx, func() { d.service.confirm(d.line, asOf) })
 }
 
 // Ballots implements engine.Driver.
@@ -121,7 +121,11 @@ func (d *driver) Clear(_ context.Context, election string) error {
 func (d *driver) Close() error {
 	d.stop()
 	d.line.tasks.Wait()
-	d.service.unwatchAll(d.line)
+	d.service.locked(func() {
+		for w := range d.line.watches {
+			d.service.unset(w)
+		}
+	})
 	return nil
 }
 
@@ -151,14 +155,14 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 		}
 		var lives bool
 		sent = store.Now()
-		err := d.faults.Line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.late.Load())) })
+		err := d.faults.pass(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.late.Load())) })
 		switch {
 		case err == nil && !lives:
 			return nil
 		case err == nil:
 			p := d.proof(sent)
 			if time.Since(sent.Time()) >= p.Valid {
-				d.service.tells(Event{Kind: ConfirmedLate})
+				d.service.locked(func() { d.service.tell(Event{Kind: ConfirmedLate}) })
 			}
 			renewed(p)
 		}
@@ -181,14 +185,17 @@ func (s *driverSession) Enter(ctx context.Context, election string, n engine.Non
 
 // ask carries out a request for an entry of the session.
 func ask[T any](ctx context.Context, s *driverSession, request func() (T, error)) (T, error) {
-	var stood atomic.Bool // whether the session did when the request was carried out, the last time
+	service := s.driver.service
+	stood := false // whether the session did when the request was carried out, the last time; guarded by the service's mutex
 	v, err := send(ctx, s.driver.faults, true, func() (T, error) {
-		stood.Store(s.driver.service.exists(s.id))
+		stood = service.sessions[s.id] != nil
 		return request()
 	})
-	if stood.Load() && !s.driver.service.exists(s.id) {
-		s.driver.service.tells(Event{Kind: EndedMeanwhile})
-	}
+	service.locked(func() {
+		if stood && service.sessions[s.id] == nil {
+			service.tell(Event{Kind: EndedMeanwhile})
+		}
+	})
 	return v, err
 }
 

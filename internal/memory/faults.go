@@ -67,6 +67,11 @@ func write(ctx context.Context, f *Faults, request func() error) error {
 	return err
 }
 
+// pass carries out a request that is not counted and has no fate.
+func (f *Faults) pass(ctx context.Context, request func()) error {
+	return f.Line.Send(ctx, func() { f.driver.service.locked(request) })
+}
+
 // send carries out one request.
 func send[T any](ctx context.Context, f *Faults, changes bool, request func() (T, error)) (v T, err error) {
 	f.Line.Count()
@@ -75,6 +80,7 @@ func send[T any](ctx context.Context, f *Faults, changes bool, request func() (T
 		fate = (*decide)()
 	}
 	var answer error
+	carryOut := func() { f.driver.service.locked(func() { v, answer = request() }) }
 	passed := f.Line.Send(ctx, func() {
 		switch {
 		case fate.Err != nil:
@@ -82,12 +88,12 @@ func send[T any](ctx context.Context, f *Faults, changes bool, request func() (T
 		case fate.Lost || fate.Late > 0:
 			answer = store.ErrUnknownOutcome
 			if fate.Late > 0 && changes {
-				time.AfterFunc(fate.Late, func() { _, _ = request() })
+				time.AfterFunc(fate.Late, func() { f.driver.service.locked(func() { _, _ = request() }) })
 			}
 		default:
-			v, answer = request()
+			carryOut()
 			if fate.Twice {
-				v, answer = request()
+				carryOut()
 			}
 		}
 	})

@@ -273,7 +273,9 @@ func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonc
 	case "enters what is void":
 		if err != nil {
 			n.Turn += 1 << 32
-			time.AfterFunc(driverTTL/100, func() { _, _ = s.flawed.service.enter(s.id, n, election, value) })
+			time.AfterFunc(driverTTL/100, func() {
+				s.flawed.service.locked(func() { _, _ = s.flawed.service.enter(s.id, n, election, value) })
+			})
 		}
 	}
 	return e, err
@@ -304,9 +306,15 @@ func (s flawedSession) enterLate(ctx context.Context, election string, n engine.
 	return e, nil
 }
 
+// standing returns the ballots of an election.
+func (f *flawed) standing(election string) (list []store.Standing) {
+	f.service.locked(func() { list = f.service.standing(election) })
+	return list
+}
+
 // enterBlind reads what is ahead before it makes the entry. Of entries that are made at the same moment, all read first.
 func (s flawedSession) enterBlind(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	list := s.flawed.service.standing(election)
+	list := s.flawed.standing(election)
 	time.Sleep(driverTTL / 1000) // in virtual time
 	e, err := s.driverSession.Enter(ctx, election, n, value)
 	e.Place = engine.Place{More: len(list) > 1}
@@ -349,7 +357,7 @@ func (f *flawed) First(ctx context.Context, election string) (engine.State, erro
 		}
 		f.back[election] = state
 	case "says what is last":
-		if list := f.service.standing(election); len(list) > 0 {
+		if list := f.standing(election); len(list) > 0 {
 			state.Token = list[len(list)-1].Token
 		}
 	case "says no nonce of the first":

@@ -20,8 +20,6 @@ var errMark = fmt.Errorf("%w: the session has another mark", store.ErrUnavailabl
 // Peer implements engine.Peers.
 func (d peersDriver) Peer(ctx context.Context, session string) (engine.Peer, error) {
 	return read(ctx, d.faults, func() (engine.Peer, error) {
-		d.service.mu.Lock()
-		defer d.service.mu.Unlock()
 		sess := d.service.named(session)
 		if sess == nil {
 			return engine.Peer{}, engine.ErrOver
@@ -43,8 +41,6 @@ type proved struct {
 // Prove implements engine.Peers.
 func (d peersDriver) Prove(ctx context.Context, session, mark string, age time.Duration) error {
 	return write(ctx, d.faults, func() error {
-		d.service.mu.Lock()
-		defer d.service.mu.Unlock()
 		sess := d.service.named(session)
 		switch {
 		case sess == nil || strconv.FormatUint(sess.mark, 10) != mark:
@@ -60,8 +56,6 @@ func (d peersDriver) Prove(ctx context.Context, session, mark string, age time.D
 // Expire implements engine.Peers.
 func (d peersDriver) Expire(ctx context.Context, session, mark string) error {
 	return write(ctx, d.faults, func() error {
-		d.service.mu.Lock()
-		defer d.service.mu.Unlock()
 		sess := d.service.named(session)
 		if sess == nil {
 			return nil
@@ -75,7 +69,7 @@ func (d peersDriver) Expire(ctx context.Context, session, mark string) error {
 	})
 }
 
-// named returns the session with that name of sessionName, or nil. The caller holds the mutex.
+// named returns the session with that name of sessionName, or nil.
 func (s *Service) named(name string) *session {
 	id, _ := strconv.ParseUint(name, 10, 64)
 	return s.sessions[id]

@@ -13,8 +13,9 @@ import (
 )
 
 // Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
-// service see the same elections. Its zero value is ready to use. One mutex guards all its state; the function given to
-// Trace is called while it is held, and no other code of a caller's.
+// service see the same elections. Its zero value is ready to use. One mutex guards all its state. It is held while a request
+// is carried out, so that the functions here that are not exported do not take it, except for expire and drop. The function
+// given to Trace is called while it is held, and no other code of a caller's.
 type Service struct {
 	Name string // constant: the part of a URL after memory://; empty if it has none
 
@@ -61,6 +62,13 @@ type session struct {
 	void    [engine.Slots]uint64 // the last turn of each slot that is void
 }
 
+// locked calls do with the mutex held.
+func (s *Service) locked(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
 // NewService returns a service of its own that nothing else in the process shares.
 func NewService() *Service { return &Service{} }
 
@@ -81,12 +89,10 @@ func (s *Service) Clear(election string) {
 
 // names returns the names of the elections.
 func (s *Service) names() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.elections))
 }
 
-// election returns the election, made if need be. The caller holds the mutex.
+// election returns the election, made if need be.
 func (s *Service) election(name string) *election {
 	e, ok := s.elections[name]
 	if !ok {
@@ -98,8 +104,6 @@ func (s *Service) election(name string) *election {
 
 // open opens a session. If the peers expire it, the service never does.
 func (s *Service) open(ttl time.Duration, peers bool) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.index++
 	sess := &session{id: s.index, mark: s.index, ttl: ttl, keeps: byClock(ttl, s.clock), touched: time.Now()}
 	if s.sessions == nil { // no ballot has been cast yet
@@ -114,8 +118,6 @@ func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 
 // touch renews a session and reports whether it exists. The service keeps the session for its TTL plus longer.
 func (s *Service) touch(id uint64, longer time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
 	if !ok {
 		return false
@@ -127,13 +129,6 @@ func (s *Service) touch(id uint64, longer time.Duration) bool {
 		sess.expiry.Reset(sess.keeps)
 	}
 	return true
-}
-
-// exists reports whether a session has not ended.
-func (s *Service) exists(id uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id] != nil
 }
 
 // expire ends a session if its TTL has passed since it was last renewed.
@@ -154,14 +149,14 @@ func (s *Service) expire(id uint64) {
 
 // drop ends a session at once, before its TTL has passed.
 func (s *Service) drop(id uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sess, ok := s.sessions[id]; ok {
-		s.end(sess)
-	}
+	s.locked(func() {
+		if sess, ok := s.sessions[id]; ok {
+			s.end(sess)
+		}
+	})
 }
 
-// end ends a session with all its ballots, in one step. The caller holds the mutex.
+// end ends a session with all its ballots, in one step.
 func (s *Service) end(sess *session) {
 	if sess.expiry != nil {
 		sess.expiry.Stop()
@@ -178,8 +173,6 @@ var errVoid = fmt.Errorf("%w: the nonce is void", store.ErrUnavailable)
 
 // enter adds a ballot, or finds the one that was added with the same nonce before.
 func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.Entry, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
 	switch {
 	case !ok:
@@ -210,8 +203,7 @@ func (sess *session) find(nonce string) *entry {
 	return nil
 }
 
-// remove removes ballots that stand and their acknowledgements, in one step, and reports them in the given order. The
-// caller holds the mutex.
+// remove removes ballots that stand and their acknowledgements, in one step, and reports them in the given order.
 func (s *Service) remove(ballots ...*entry) {
 	s.together(ballots)
 	s.index++
@@ -240,15 +232,15 @@ func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 }
 
 // Delete removes a ballot, as an operator might, if it stands.
-func (s *Service) Delete(election string, token uint64) { s.withdraw(EntryKey(election, token)) }
+func (s *Service) Delete(election string, token uint64) {
+	s.locked(func() { s.withdraw(EntryKey(election, token)) })
+}
 
 // EntryKey is the key of a ballot.
 func EntryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d", election, token) }
 
 // mark asks the owner of a ballot to resign.
 func (s *Service) mark(election string, token uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if b := s.entries[EntryKey(election, token)]; b != nil && !b.resign {
 		b.resign = true
 		s.index++
@@ -258,8 +250,6 @@ func (s *Service) mark(election string, token uint64) {
 
 // withdraw removes a ballot, if it stands.
 func (s *Service) withdraw(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if b, ok := s.entries[key]; ok {
 		s.remove(b)
 	}
@@ -267,8 +257,6 @@ func (s *Service) withdraw(key string) {
 
 // void removes the ballot that a session cast with the nonce, and makes later requests to cast it fail.
 func (s *Service) void(id uint64, n engine.Nonce) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
 	if !ok {
 		return engine.ErrOver
@@ -281,7 +269,7 @@ func (s *Service) void(id uint64, n engine.Nonce) error {
 	return nil
 }
 
-// place returns what is ahead of a ballot that stands. The caller holds the service's mutex.
+// place returns what is ahead of a ballot that stands.
 func (b *entry) place() engine.Place {
 	if i := slices.Index(b.election.ballots, b); i > 0 {
 		return engine.Place{Nearest: b.election.ballots[i-1].key, More: i > 1}
@@ -290,8 +278,6 @@ func (b *entry) place() engine.Place {
 }
 
 func (s *Service) ahead(key string) (engine.Place, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	b, ok := s.entries[key]
 	if !ok {
 		return engine.Place{}, engine.ErrGone
@@ -301,8 +287,6 @@ func (s *Service) ahead(key string) (engine.Place, error) {
 
 // first returns the state of the ballot that is first in an election.
 func (s *Service) first(name string) engine.State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if e, ok := s.elections[name]; ok {
 		return s.state(e.ballots[0].key)
 	}
@@ -311,8 +295,6 @@ func (s *Service) first(name string) engine.State {
 
 // acknowledge publishes the value of a ballot, if the ballot stands and is first.
 func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	b, ok := s.entries[key]
 	switch {
 	case !ok:
@@ -331,8 +313,6 @@ func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 }
 
 func (s *Service) standing(name string) []store.Standing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	e, ok := s.elections[name]
 	if !ok {
 		return nil

@@ -138,9 +138,9 @@ func TestWatchIsSetTwice(t *testing.T) {
 	l := &line{kind: OneShot, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	fired := make(chan struct{})
 	w := &watch{key: leaderKey("x"), line: l, tell: func(engine.News) { close(fired) }}
-	service.watch(w)
+	service.locked(func() { service.watch(w) })
 	go w.fire()
-	service.watch(w)
+	service.locked(func() { service.watch(w) })
 	<-fired
 }
 

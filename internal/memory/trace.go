@@ -31,26 +31,17 @@ const (
 
 // Trace makes the service call f for each [Event]. f must not block or call the service.
 func (s *Service) Trace(f func(Event)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trace = f
+	s.locked(func() { s.trace = f })
 }
 
-// tell calls the trace. The caller holds the mutex.
+// tell calls the trace.
 func (s *Service) tell(e Event) {
 	if s.trace != nil {
 		s.trace(e)
 	}
 }
 
-// tells is tell for callers that don't hold the mutex.
-func (s *Service) tells(e Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tell(e)
-}
-
-// expired reports that a session is about to be ended because it was not renewed. The caller holds the mutex.
+// expired reports that a session is about to be ended because it was not renewed.
 func (s *Service) expired(sess *session) {
 	for _, b := range sess.entries {
 		if list := b.election.ballots; list[0] == b && len(list) > 1 {
@@ -59,7 +50,7 @@ func (s *Service) expired(sess *session) {
 	}
 }
 
-// together reports if one of the ballots that are removed in one step is next to another. The caller holds the mutex.
+// together reports if one of the ballots that are removed in one step is next to another.
 func (s *Service) together(ballots []*entry) {
 	for _, b := range ballots {
 		list := b.election.ballots

@@ -55,7 +55,7 @@ type event struct {
 // leaderKey is the key by which the acknowledgement of an election is watched. No entry has it.
 func leaderKey(election string) string { return "\x00" + election }
 
-// state returns what is at a key. The caller holds the service's mutex.
+// state returns what is at a key.
 func (s *Service) state(key string) engine.State {
 	if b, ok := s.entries[key]; ok {
 		return engine.State{
@@ -70,7 +70,7 @@ func (s *Service) state(key string) engine.State {
 	return engine.State{}
 }
 
-// changed tells those who watch a key of its state. The caller holds the service's mutex.
+// changed tells those who watch a key of its state.
 func (s *Service) changed(key string) {
 	for w := range s.watches[key] {
 		if w.mute {
@@ -89,8 +89,6 @@ func (s *Service) changed(key string) {
 
 // watch sets a watch and returns what is at its key now.
 func (s *Service) watch(w *watch) event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.watches == nil {
 		s.watches = map[string]map[*watch]struct{}{}
 	}
@@ -105,7 +103,7 @@ func (s *Service) watch(w *watch) event {
 	return event{state: s.state(w.key), index: s.index}
 }
 
-// delivered returns what the other watches of w's line on its key have told. The caller holds the service's mutex.
+// delivered returns what the other watches of w's line on its key have told.
 func (s *Service) delivered(w *watch) *delivered {
 	for other := range s.watches[w.key] {
 		if other.line == w.line {
@@ -115,14 +113,7 @@ func (s *Service) delivered(w *watch) *delivered {
 	return &delivered{}
 }
 
-// unwatch cancels a watch, if it was set.
-func (s *Service) unwatch(w *watch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unset(w)
-}
-
-// unset is unwatch. The caller holds the service's mutex.
+// unset cancels a watch, if it was set.
 func (s *Service) unset(w *watch) {
 	delete(w.line.watches, w)
 	delete(s.watches[w.key], w)
@@ -153,19 +144,8 @@ func (s *Service) hangUp(l *line) {
 	}
 }
 
-// unwatchAll cancels all watches of a line.
-func (s *Service) unwatchAll(l *line) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range l.watches {
-		s.unset(w)
-	}
-}
-
 // confirm sends a line, after everything that has happened, the confirmation that it has been reported.
 func (s *Service) confirm(l *line, asOf time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if l.kind == Unordered {
 		return
 	}

@@ -8,62 +8,59 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
+	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// slot refuses requests to enter whose nonce was made void. Only this process sends such requests, so the mark need not
+// slot is what a session knows of the last cast in a slot. Only this process sends requests for it, so nothing of that need
 // be in the directory.
 type slot struct {
 	mu   sync.Mutex // held while a request of the slot is carried out
-	void uint64     // guarded by mu: the last turn that is void
+	turn uint64     // guarded by mu, as are all below: of the last cast
+	cast *cast      // the last cast
+	void uint64     // the last turn that is void
 }
 
-// cast is a ballot of a session.
+// cast is a ballot of a session. The slot's mutex guards it until Enter has returned its ticket. Then it is constant, but for
+// shown.
 type cast struct {
 	election string
-	try      int
+	nonce    string
+	try      uint64
 	name     string // of its directory
 	number   uint64 // of its ticket; 0 while none is known to stand
 
-	turns  atomic.Uint64 // of its acknowledgements
-	mu     sync.Mutex    // held while one is carried out
-	values uint64        // guarded by mu: the turn of the last one
+	mu    sync.Mutex // held while it is acknowledged
+	shown string     // guarded by mu: the file with the value of the last acknowledgement
 }
 
 // Enter implements engine.Session. It makes the ballot's directory, and then a ticket that points to it.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	if err := s.driver.numbers.prepare(ctx); err != nil {
-		return engine.Entry{}, err
-	}
 	return ask(ctx, s.driver, func() (e engine.Entry, err error) {
 		slot := &s.slots[n.Slot]
 		slot.mu.Lock()
 		defer slot.mu.Unlock()
-		if n.Turn <= slot.void {
-			if err := s.stands(); err != nil {
-				return e, err
-			}
-			return e, engine.Answered(fmt.Errorf("%w: the nonce is void", store.ErrUnavailable))
-		}
-		c, err := s.cast(election, n.Name)
-		if err != nil {
+		if err := s.stands(); err != nil {
 			return e, err
 		}
-		p := s.driver.dirOf(election)
+		if n.Turn <= slot.void || n.Turn < slot.turn { // a later cast has the slot: the outcome of this one was known
+			return e, engine.Answered(fmt.Errorf("%w: the nonce is void", store.ErrUnavailable))
+		}
+		if n.Turn > slot.turn {
+			slot.turn, slot.cast = n.Turn, &cast{election: election, nonce: n.Name}
+		}
+		c, p := slot.cast, s.driver.dirOf(election)
 		if c.number == 0 {
-			if err := s.enter(p, c, n.Name, value); err != nil {
-				if c.name == "" { // nothing is left of it
-					s.forget(n.Name)
-				}
+			if err := s.enter(p, c, value); err != nil {
 				return e, err
 			}
 		}
 		e = engine.Entry{Key: key(election, c.number, c.name), Token: c.number, Private: c}
-		before, err := p.tickets(s.driver) // now that its own is there: an earlier listing might miss one that was being made
+		before, err := p.numbers(s.driver, p.queue()) // now that its own is there: an earlier listing might miss one that was being made
 		if err != nil {
 			return e, err
 		}
@@ -72,83 +69,63 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	})
 }
 
-// cast returns the record of a nonce.
-func (s *session) cast(election, nonce string) (*cast, error) {
-	if err := s.stands(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.casts[nonce]
-	if c == nil {
-		c = &cast{election: election}
-		s.casts[nonce] = c
-	}
-	return c, nil
-}
-
-// enter makes a ballot with a ticket. If a ticket is void, or might not stand, its directory is withdrawn and gets no
-// other ticket: other processes might have seen it. The value is written when the ticket is known not to be void: a
-// ballot without one is not listed.
-func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
+// enter makes a ballot with a ticket. If a ticket is void, or might not stand, its directory is withdrawn and gets no other
+// ticket: other processes might have seen it. If a directory is removed meanwhile, all are made again.
+func (s *session) enter(p electionDir, c *cast, value string) error {
 	d := s.driver
-	var n uint64
-	for c.number == 0 {
+	for tries := 0; ; tries++ {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
 				return err
 			}
 		}
 		c.try++
-		c.name = ballotName(s.id, nonce, s.tries.Add(1))
-		var before []uint64
-		void := true
-		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
-		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
-		}
-		if err == nil && !void {
-			err = d.makeFile(p.ballot(c.name)+"/.value", value)
-			if err == nil { // in one step: a value that is half written is not listed
-				err = d.ops.rename(p.ballot(c.name)+"/.value", p.ballot(c.name)+"/value")
+		c.name = ballotName(s.id, c.nonce, c.try)
+		n, before, void, err := p.cast(d, c.name, value)
+		switch {
+		case err == nil && !void:
+			c.number = n
+			if size := len(before); size >= 64 && n%(1<<(bits.Len(uint(size))-2)) == 0 { // each quarter to half of the size
+				d.life.Go(func() { d.collect(c.election) })
 			}
-			void = err != nil
-		}
-		if missing(err) && c.try%4 != 0 { // the directories were removed meanwhile
-			err = d.made(d.make, func() error { return d.makeElection(c.election) })
+			return nil
+		case missing(err) && tries < 3:
+			err = d.make()
 		}
 		if err != nil {
-			switch {
-			case errors.Is(err, store.ErrUnknownOutcome):
-			case p.withdraw(d, c.name) == nil: // if there is a ticket, it points nowhere
-				c.name = ""
-			case n > 0:
+			if p.withdraw(d, c.name) != nil { // if there is a ticket, it points there
 				err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 			}
 			return err
 		}
-		if void {
-			continue
-		}
-		c.number = n
-		if size := len(before); size >= 64 && n%(1<<(bits.Len(uint(size))-2)) == 0 { // each quarter to half of the size
-			d.life.Go(func() { d.collect(c.election) })
-		}
 	}
-	return nil
 }
 
-// makeBallot makes a ballot's directory.
-func (d *driver) makeBallot(dir string) error {
-	if err := d.ops.mkdir(dir); err != nil {
-		return err
+// cast makes a ballot's directory, its ticket and its value. The value is written when the ticket is known not to be void: a
+// ballot without one is not listed.
+func (p electionDir) cast(d *driver, name, value string) (number uint64, before []uint64, void bool, err error) {
+	err = d.makeElection(p)
+	if err == nil {
+		err = d.ops.mkdir(p.ballot(name))
 	}
-	return d.allow(dir, forDirs)
+	if err == nil {
+		err = d.allow(p.ballot(name), forDirs)
+	}
+	if err == nil {
+		number, before, void, err = d.numbers.take(p.queue(), "../_b/"+name)
+	}
+	if err == nil && !void {
+		err = d.makeFile(p.ballot(name)+"/.value", value)
+	}
+	if err == nil && !void { // in one step: a value that is half written is not listed
+		err = d.ops.rename(p.ballot(name)+"/.value", p.ballot(name)+"/value")
+	}
+	return number, before, void, err
 }
 
-// tickets returns the numbers of the tickets, in ascending order.
-func (p electionDir) tickets(d *driver) ([]uint64, error) {
-	names, err := d.ops.list(p.queue())
+// numbers returns the numbers in one of the election's directories, in ascending order.
+func (p electionDir) numbers(d *driver, dir string) ([]uint64, error) {
+	names, err := d.ops.list(dir)
 	if missing(err) {
 		return nil, nil
 	}
@@ -159,77 +136,88 @@ func (p electionDir) tickets(d *driver) ([]uint64, error) {
 // ahead of it were gone. More is exact: most old tickets belong to ballots that are gone, and the next leader need not
 // check them when its turn comes.
 func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (place engine.Place, err error) {
-	slices.Sort(tickets)
 	at, _ := slices.BinarySearch(tickets, number)
-	seen := map[string]bool{} // the sessions that stand
-	for i := at - 1; i >= 0; i-- {
-		other, err := p.ticket(d, tickets[i])
-		if err != nil {
-			return engine.Place{}, err
+	ahead := slices.Clone(tickets[:at])
+	slices.Reverse(ahead)
+	err = p.standing(d, ahead, func(n uint64, other string) (more bool, err error) {
+		place.More = place.Nearest != ""
+		if !place.More {
+			place.Nearest = key(election, n, other)
 		}
-		if other == "" || other == name {
-			continue
-		}
-		stands, err := p.stands(d, other, seen)
-		switch {
-		case err != nil:
-			return engine.Place{}, err
-		case stands && place.Nearest == "":
-			place.Nearest = key(election, tickets[i], other)
-		case stands:
-			place.More = true
-			return place, nil
-		}
-	}
-	if place.Nearest != "" {
-		return place, nil
+		return !place.More, nil
+	})
+	if err != nil || place.Nearest != "" {
+		return place, err
 	}
 	session, _, _ := splitBallot(name)
 	if s := d.owned(session); s == nil || s.stands() != nil {
-		return engine.Place{}, engine.ErrOver
+		return place, engine.ErrOver
 	}
+	return place, p.gone(d, name)
+}
+
+// standing calls each with the ballots of some tickets that stand, until it wants no more.
+func (p electionDir) standing(d *driver, tickets []uint64, each func(n uint64, name string) (more bool, err error)) error {
+	seen := map[string]bool{}
+	for _, n := range tickets {
+		name, err := p.ticket(d, n)
+		if err != nil {
+			return err
+		}
+		stands, err := p.stands(d, name, seen)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			continue
+		}
+		if more, err := each(n, name); !more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone returns ErrGone if a ballot does not stand.
+func (p electionDir) gone(d *driver, name string) error {
 	stands, err := p.stands(d, name, map[string]bool{})
 	if err == nil && !stands {
 		err = engine.ErrGone
 	}
-	return engine.Place{}, err
+	return err
 }
 
 // ticket returns the ballot that a ticket points to; the empty name if there is none.
 func (p electionDir) ticket(d *driver, n uint64) (name string, err error) {
-	target, err := d.ops.readlink(numberIn(p.queue(), n))
-	if missing(err) || errors.Is(err, syscall.EINVAL) { // it is no link, and not ours
-		return "", nil
-	}
-	name, _ = ticketed(target)
-	if _, _, ok := splitBallot(name); !ok {
-		return "", err
+	name, _, err = pointed(d, numberIn(p.queue(), n))
+	if missing(err) {
+		err = nil
 	}
 	return name, err
 }
 
-// stands reports whether a ballot stands: it has its directory, and its session does. It withdraws the ballot of a
-// session that has ended, so that later calls of its owner have no effect.
+// stands reports whether a ballot stands: it has its directory, and its session does, which seen might say. It withdraws
+// the ballot of a session that has ended, so that later calls of its owner have no effect.
 func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool, error) {
-	there, err := d.ops.exists(p.ballot(name))
-	if !there || err != nil {
-		return false, err
-	}
 	session, _, ok := splitBallot(name)
-	if !ok || seen[session] {
-		return ok, nil
-	}
-	_, over, err := d.alive(session)
-	if err != nil {
-		return false, err
-	}
-	if over {
-		p.retire(d, name)
+	if !ok {
 		return false, nil
 	}
-	seen[session] = true
-	return true, nil
+	there, err := d.ops.exists(p.ballot(name))
+	if !there || err != nil || seen[session] {
+		return there, err
+	}
+	_, over, err := d.alive(session)
+	if over {
+		p.retire(d, name)
+	}
+	seen[session] = !over && err == nil
+	return seen[session], err
 }
+
+// moment is how long what a withdrawn ballot has left stays, while processes that are told of a change use the processor and
+// the disk. If this process is killed first, others remove it.
+const moment = 5 * time.Millisecond
 
 // withdraw withdraws a ballot with its acknowledgement: their directory gets another name. It is removed later.
 func (p electionDir) withdraw(d *driver, name string) error {
@@ -238,9 +226,12 @@ func (p electionDir) withdraw(d *driver, name string) error {
 	case missing(err):
 		return nil
 	case err == nil:
-		d.afterwards(func() { p.clean(d, "~"+name) })
+		d.life.Go(func() {
+			adapter.PauseFor(d.life.Background, moment)
+			d.clean(p.ballot("~" + name))
+		})
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
-		p.clean(d, name)
+		d.clean(p.ballot(name))
 		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {
 			return nil
 		}
@@ -255,21 +246,12 @@ func (p electionDir) retire(d *driver, name string) {
 	}
 }
 
-// clean removes what a ballot has left.
-func (p electionDir) clean(d *driver, name string) {
-	names, _ := d.ops.list(p.ballot(name))
-	for _, file := range names {
-		_ = d.ops.unlink(p.ballot(name) + "/" + file)
-	}
-	_ = d.ops.rmdir(p.ballot(name))
-}
-
 // Ahead implements engine.Driver.
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	return ask(ctx, d, func() (engine.Place, error) {
 		election, number, name := splitKey(e.Key)
 		p := d.dirOf(election)
-		tickets, err := p.tickets(d)
+		tickets, err := p.numbers(d, p.queue())
 		if err != nil {
 			return engine.Place{}, err
 		}
@@ -278,27 +260,20 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 }
 
 // Void implements engine.Session.
-func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
+func (s *session) Void(ctx context.Context, _ string, n engine.Nonce) error {
 	return do(ctx, s.driver, func() error {
 		slot := &s.slots[n.Slot]
 		slot.mu.Lock()
 		defer slot.mu.Unlock()
 		slot.void = max(slot.void, n.Turn)
-		c, err := s.cast(election, n.Name)
-		if err == nil && c.name != "" {
-			err = s.driver.dirOf(election).withdraw(s.driver, c.name)
+		if err := s.stands(); err != nil {
+			return err
 		}
-		if err == nil {
-			s.forget(n.Name)
+		if c := slot.cast; c != nil && slot.turn == n.Turn && c.name != "" {
+			return s.driver.dirOf(c.election).withdraw(s.driver, c.name)
 		}
-		return err
+		return nil
 	})
-}
-
-func (s *session) forget(nonce string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.casts, nonce)
 }
 
 // Remove implements engine.Session.
@@ -308,8 +283,6 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 		if err := s.driver.dirOf(election).withdraw(s.driver, name); err != nil {
 			return err
 		}
-		_, nonce, _ := splitBallot(name)
-		s.forget(nonce)
 		return s.stands()
 	})
 }
@@ -324,28 +297,23 @@ func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (en
 	return d.watching(ctx, w, func() (engine.State, error) {
 		election, number, name := splitKey(k)
 		p := d.dirOf(election)
-		dir := p.ballot(name)
 		session, nonce, _ := splitBallot(name)
 		own := d.owned(session) // its entries go with the session: the error says so
 		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
-		err := w.dir(dir, gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(own == nil && mask&gone != 0) })
-		if missing(err) && own != nil {
-			return engine.State{}, own.stands()
+		err := w.dir(p.ballot(name), gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(own == nil && mask&gone != 0) })
+		over := false
+		if err == nil {
+			over, err = w.session(p, name)
 		}
-		if missing(err) {
-			return engine.State{}, nil
-		}
-		if err != nil {
-			return engine.State{}, err
-		}
-		over, err := w.session(p, name)
 		switch {
-		case err != nil:
-			return engine.State{}, err
+		case missing(err) && own != nil:
+			return engine.State{}, own.stands()
 		case over && own != nil:
 			return engine.State{}, engine.ErrOver
-		case over:
+		case missing(err), over:
 			return engine.State{}, nil
+		case err != nil:
+			return engine.State{}, err
 		}
 		if own != nil {
 			const gone = syscall.IN_DELETE | syscall.IN_MOVED_FROM
@@ -362,7 +330,7 @@ func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (en
 		case ticketed != name:
 			return engine.State{}, nil
 		}
-		resign, err := d.ops.exists(dir + "/" + resigns)
+		resign, err := d.ops.exists(p.ballot(name) + "/" + resigns)
 		return engine.State{Token: number, Session: session, Nonce: nonce, Resign: resign}, err
 	})
 }

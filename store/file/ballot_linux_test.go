@@ -12,35 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// noRoom is a disk without room for the content of a file.
-type noRoom struct{ ops }
-
-func (n noRoom) write(path, content string) error {
-	if err := n.ops.write(path, ""); err != nil || !strings.HasSuffix(path, "value") {
-		return err
-	}
-	return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
-}
-
-// full is a disk on which no directory entry can get longer.
-type full struct{ ops }
-
-func (f full) rename(from, to string) error {
-	if strings.Contains(to, "~") {
-		return &os.PathError{Op: "rename", Path: from, Err: syscall.ENOSPC}
-	}
-	return f.ops.rename(from, to)
-}
-
-// TestFailedCastsLeaveNothing, neither in the directory nor in the session.
+// TestFailedCastsLeaveNothing in the directory.
 func TestFailedCastsLeaveNothing(t *testing.T) {
-	d := driverWith(t, configIn(t.TempDir()+"/store"), noRoom{kernel{}})
-	s := sessionOf(t, d).(*session)
+	d := driverWith(t, configIn(t.TempDir()+"/store"), failing(syscall.ENOSPC, func(op, path string) bool { return op == "write" && strings.HasSuffix(path, "/.value") }))
+	s := sessionOf(t, d)
 	for turn := range uint64(5) {
 		_, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: turn + 1}, "v")
 		require.ErrorIs(t, err, store.ErrUnavailable)
 	}
-	require.Empty(t, s.casts)
 	d.life.Wait()
 	require.Len(t, files(t, d.dirOf("e").ballots()), 1)
 }
@@ -57,27 +36,32 @@ func TestVoidRefusesALateRequest(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestTicketMayStandAfterAnError: the error says that it might, so the engine makes the nonce void.
-func TestTicketMayStandAfterAnError(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	var fail atomic.Bool
-	d := driverWith(t, c, between{
-		ops:          kernel{},
-		afterSymlink: func(path string) { fail.CompareAndSwap(false, strings.Contains(path, "/_q/")) },
-		beforeList: func(dir string) error {
-			if fail.Load() && strings.HasSuffix(dir, "/f") {
-				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
+// TestTicketStandsAfterAnError: the ballot is withdrawn. If that fails too, the error says that the ticket might stand.
+func TestTicketStandsAfterAnError(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		var fail atomic.Bool
+		c := configIn(t.TempDir() + "/store")
+		d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
+			if fail.Load() && (op == "readdir" && strings.HasSuffix(path, "/f") || stuck && op == "rename") {
+				return failed(op, path, syscall.EMFILE)
 			}
-			return nil
-		},
-	})
-	s, nonce := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
-	_, err := s.Enter(soon(t), "e", nonce, "v")
-	require.ErrorIs(t, err, store.ErrUnknownOutcome)
-	require.NoError(t, s.Void(soon(t), "e", nonce))
-	list, err := driverWith(t, c, kernel{}).Ballots(soon(t), "e")
-	require.NoError(t, err)
-	require.Empty(t, list)
+			err := call()
+			if op == "symlink" && strings.Contains(path, "/_q/") {
+				fail.Store(true)
+			}
+			return err
+		}})
+		s, nonce := sessionOf(t, d), engine.Nonce{Name: unique(), Turn: 1}
+		_, err := s.Enter(soon(t), "e", nonce, "v")
+		require.ErrorIs(t, err, map[bool]error{false: store.ErrUnavailable, true: store.ErrUnknownOutcome}[stuck])
+		fail.Store(false)
+		if stuck {
+			require.NoError(t, s.Void(soon(t), "e", nonce))
+		}
+		list, err := driverWith(t, c, kernel{}).Ballots(soon(t), "e")
+		require.NoError(t, err)
+		require.Empty(t, list)
+	}
 }
 
 // TestVoidTicketIsRemovedByAnother: a slow collector removes a void ticket before its owner does. The owner's later
@@ -89,20 +73,24 @@ func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 	other.remove(other.enter())
 	stage := 0
 	var f engine.Entry
-	calls := between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if stage == 0 && strings.Contains(path, "/_q/") {
+	calls := around{kernel{}, func(op, path string, call func() error) error {
+		if op != "symlink" || !strings.Contains(path, "/_q/") {
+			return call()
+		}
+		if stage == 0 {
 			stage = 1
 			for range 5 {
 				other.remove(other.enter())
 			}
-			require.NoError(t, d.dirOf("e").collect(d, map[string]bool{}))
+			require.NoError(t, d.dirOf("e").collect(d, d.dirOf("e").queue()))
 		}
-	}}, afterSymlink: func(path string) {
-		if stage == 1 && strings.Contains(path, "/_q/") {
+		err := call()
+		if stage == 1 && err == nil {
 			stage = 2
 			f = other.enter() // sees the void ticket
 			require.NoError(t, os.Remove(path))
 		}
+		return err
 	}}
 	e := (&enterer{t: t, s: sessionOf(t, driverWith(t, c, calls))}).enter()
 	require.Equal(t, 2, stage)
@@ -120,8 +108,8 @@ func TestAheadInASessionThatIsOver(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrOver)
 }
 
-// TestTicketIsRemoved: its ballot is lost, since the next candidate does not count it. Its token is not given out
-// again.
+// TestTicketIsRemoved: its ballot is lost, since the next candidate does not count it, and is withdrawn, so that followers see
+// no leader. Its token is not given out again.
 func TestTicketIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	st := openWith(t, c, kernel{})
@@ -131,40 +119,14 @@ func TestTicketIsRemoved(t *testing.T) {
 	}
 	<-b.Lost()
 	require.ErrorIs(t, b.Err(), store.ErrLost)
+	leads(t, openWith(t, c, kernel{}), "")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.Greater(t, lead(t, st, "two").Token(), b.Token())
 }
 
-// TestBallotWithoutTicketIsWithdrawn: an operator removes the ticket of a leader. The others count its ballot no more, so
-// its owner withdraws it, and followers see no leader.
-func TestBallotWithoutTicketIsWithdrawn(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	s := &enterer{t: t, s: sessionOf(t, d)}
-	e := s.enter()
-	_, err := s.s.Acknowledge(soon(t), e, "value")
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(numberIn(d.dirOf("e").queue(), e.Token)))
-
-	var states []engine.State
-	tell := func(n engine.News) {
-		if n.State != nil {
-			states = append(states, *n.State)
-		}
-	}
-	w, err := d.WatchEntry(soon(t), e.Key, tell)
-	require.NoError(t, err)
-	w.Stop()
-	require.Equal(t, []engine.State{{}}, states)
-	w, err = d.WatchLeader(soon(t), "e", tell)
-	require.NoError(t, err)
-	w.Stop()
-	require.Zero(t, states[1].Leader)
-}
-
 // TestWithdrawOnAFullDisk: the ballot's directory is removed in place.
 func TestWithdrawOnAFullDisk(t *testing.T) {
-	st := openWith(t, configIn(t.TempDir()+"/store"), full{kernel{}})
+	st := openWith(t, configIn(t.TempDir()+"/store"), failing(syscall.ENOSPC, func(op, path string) bool { return op == "rename" && strings.Contains(path, "~") }))
 	b := lead(t, st, "one")
 	require.NoError(t, b.Withdraw(soon(t)))
 	lead(t, st, "two")

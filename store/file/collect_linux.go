@@ -15,36 +15,39 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// collect removes the tickets of ballots that are gone, and other remains. It makes a floor at the highest ticket
-// first: then none of the numbers is given out again, and a request that has found one free is void.
+// collect removes the tickets of ballots that are gone, and what ballots have left.
 func (d *driver) collect(election string) {
 	p := d.dirOf(election)
-	if err := p.collect(d, p.tidyBallots(d)); err != nil && !missing(err) {
+	names, _ := d.ops.list(p.ballots())
+	seen := map[string]bool{}
+	for _, name := range names {
+		if strings.HasPrefix(name, "~") {
+			d.clean(p.ballot(name))
+		} else {
+			_, _ = p.stands(d, name, seen) // it might have no ticket
+		}
+	}
+	if err := p.collect(d, p.queue()); err != nil {
 		d.config.Logger.Debug("can't remove old tickets", "store", d.config.name(), "election", election, "error", err)
 	}
 }
 
-// collect removes the tickets of ballots that don't stand.
-func (p electionDir) collect(d *driver, seen map[string]bool) error {
-	f, err := d.numbers.floors()
+// collect removes the numbers in a directory of which the ballots don't stand. It makes a floor at the highest number first:
+// then none of them is given out again, and a request that has found one free is void.
+func (p electionDir) collect(d *driver, dir string) error {
+	numbers, err := p.numbers(d, dir)
 	if err != nil {
 		return err
 	}
-	tickets, err := p.tickets(d)
-	if err != nil || len(tickets) == 0 {
-		return err
-	}
-	var dead []uint64
-	for _, n := range tickets {
-		name, err := p.ticket(d, n)
-		if err != nil {
-			return err
-		}
+	dead, seen := numbers[:0:0], map[string]bool{}
+	for _, n := range numbers {
+		name, _, err := pointed(d, numberIn(dir, n))
 		stands := false
-		if name != "" {
-			if stands, err = p.stands(d, name, seen); err != nil {
-				return err
-			}
+		if err == nil {
+			stands, err = p.stands(d, name, seen)
+		}
+		if err != nil && !missing(err) {
+			return err
 		}
 		if !stands {
 			dead = append(dead, n)
@@ -53,30 +56,19 @@ func (p electionDir) collect(d *driver, seen map[string]bool) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	if _, err := d.numbers.raise(f, max(f.floor, slices.Max(tickets))); err != nil {
+	f, err := d.numbers.floors()
+	if err == nil {
+		_, err = d.numbers.raise(f, max(f.floor, slices.Max(numbers)))
+	}
+	if err != nil {
 		return err
 	}
 	for _, n := range dead {
-		if err := d.ops.unlink(numberIn(p.queue(), n)); err != nil && !missing(err) {
+		if err := d.ops.unlink(numberIn(dir, n)); err != nil && !missing(err) {
 			return err
 		}
 	}
 	return nil
-}
-
-// tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions
-// that are not over.
-func (p electionDir) tidyBallots(d *driver) map[string]bool {
-	seen := map[string]bool{}
-	names, _ := d.ops.list(p.ballots())
-	for _, name := range names {
-		if strings.HasPrefix(name, "~") {
-			p.clean(d, name)
-		} else {
-			_, _ = p.stands(d, name, seen)
-		}
-	}
-	return seen
 }
 
 // forgetFloors removes floors that higher ones replace. The others are made durable first.
@@ -126,63 +118,29 @@ func (d *driver) tidy() {
 // Clear implements engine.Driver. The last in line is withdrawn first, so that no ballot becomes first meanwhile. The
 // floors stay, so that tokens go on growing; with them the directory itself, its version and the sessions.
 func (d *driver) Clear(ctx context.Context, election string) error {
-	return do(ctx, d, func() error {
-		if election != "" {
-			return d.clear(d.dirOf(election))
+	return do(ctx, d, func() (err error) {
+		elections := []string{election}
+		if election == "" {
+			elections, err = d.electionsBelow("")
 		}
-		return d.clearBelow(d.root() + "/e")
-	})
-}
-
-// clearBelow clears all elections below a directory.
-func (d *driver) clearBelow(dir string) error {
-	names, err := d.ops.list(dir)
-	if missing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if name[0] != '_' {
-			if err := d.clearBelow(dir + "/" + name); err != nil {
+		for _, election := range elections {
+			if err := d.clear(d.dirOf(election)); err != nil {
 				return err
 			}
 		}
-	}
-	if dir == d.root()+"/e" {
-		return nil
-	}
-	return d.clear(electionDir(dir))
+		return err
+	})
 }
 
 // clear clears one election.
 func (d *driver) clear(p electionDir) error {
 	for tries := 0; ; tries++ {
-		highest, err := p.withdrawAll(d)
-		if err != nil {
+		if err := p.withdrawAll(d); err != nil {
 			return err
 		}
-		if highest > 0 {
-			f, err := d.numbers.floors()
-			if err != nil {
+		for _, dir := range []string{p.queue(), p.acks()} {
+			if err := p.collect(d, dir); err != nil && !missing(err) {
 				return err
-			}
-			if highest > f.floor {
-				if _, err := d.numbers.raise(f, highest); err != nil {
-					return err
-				}
-			}
-			for _, dir := range []string{p.queue(), p.acks()} {
-				names, err := d.ops.list(dir)
-				if err != nil && !missing(err) {
-					return err
-				}
-				for _, n := range numbered(names) {
-					if n <= highest {
-						_ = d.ops.unlink(numberIn(dir, n))
-					}
-				}
 			}
 		}
 		_ = d.ops.unlink(p.leader())
@@ -214,18 +172,11 @@ func (d *driver) clear(p electionDir) error {
 	return nil
 }
 
-// withdrawAll withdraws all ballots, and returns the highest number of a ticket or acknowledgement.
-func (p electionDir) withdrawAll(d *driver) (highest uint64, err error) {
-	tickets, err := p.tickets(d)
+// withdrawAll withdraws all ballots, the last in line first, and removes what they have left.
+func (p electionDir) withdrawAll(d *driver) error {
+	tickets, err := p.numbers(d, p.queue())
 	if err != nil {
-		return 0, err
-	}
-	acks, err := d.ops.list(p.acks())
-	if err != nil && !missing(err) {
-		return 0, err
-	}
-	for _, n := range append(numbered(acks), tickets...) {
-		highest = max(highest, n)
+		return err
 	}
 	for _, n := range slices.Backward(tickets) {
 		name, err := p.ticket(d, n)
@@ -233,19 +184,19 @@ func (p electionDir) withdrawAll(d *driver) (highest uint64, err error) {
 			err = p.withdraw(d, name)
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
 	names, err := d.ops.list(p.ballots())
-	if err != nil && !missing(err) {
-		return 0, err
-	}
-	for _, name := range names { // those that have no ticket yet, and what others have left
+	for _, name := range names {
 		if strings.HasPrefix(name, "~") {
-			p.clean(d, name)
-		} else if err := p.withdraw(d, name); err != nil {
-			return 0, err
+			d.clean(p.ballot(name))
+		} else if err := p.withdraw(d, name); err != nil { // it has no ticket yet
+			return err
 		}
 	}
-	return highest, nil
+	if missing(err) {
+		return nil
+	}
+	return err
 }

@@ -36,13 +36,12 @@ func TestTidySparesWhatIsBeingMade(t *testing.T) {
 	sessionOf(t, other)
 	other.life.Wait()
 	fresh := ""
-	driverWith(t, c, between{ops: kernel{}, beforeList: func(dir string) error {
-		if strings.HasSuffix(dir, "/t") && fresh == "" {
+	driverWith(t, c, beforeCalls(func(op, dir string) {
+		if op == "readdir" && strings.HasSuffix(dir, "/t") && fresh == "" {
 			fresh = other.temporary()
 			require.NoError(t, os.Mkdir(fresh, 0o777))
 		}
-		return nil
-	}}).tidy()
+	})).tidy()
 	require.DirExists(t, fresh)
 }
 
@@ -57,7 +56,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	require.NoError(t, os.Symlink(victim, c.Directory+"/t/0000000000000000-x"))
 	require.NoError(t, os.Symlink(victim, d.dirOf("e").ballot("~x")))
 	sessionOf(t, d)
-	d.dirOf("e").tidyBallots(d)
+	d.collect("e")
 	d.life.Wait()
 	require.FileExists(t, victim+"/key")
 }

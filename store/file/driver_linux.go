@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -24,62 +22,20 @@ import (
 type driver struct {
 	config  Config
 	ops     ops
-	asked   *requests
-	line    line
+	asked   requests
+	line    *line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	durable bool                 // whether the file system is
 	hub     *hub
 	life    *adapter.Lifecycle // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
-	shows   sync.Map      // the elections whose leader is to be shown
-	unshown sync.Map      // the elections whose leader could not be shown
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below
 	monitors map[string]*monitor // by session
 	sessions map[string]*session // our own, that have not been ended
 }
-
-// line lies between a store and its directory. The suites put one there that they can cut and slow down.
-type line interface {
-	// request carries out a request. ErrUnavailable: it is not carried out. ErrUnknownOutcome: it may be, now or later.
-	request(ctx context.Context, do func()) error
-	// news carries what the store is told, in order.
-	news(tell func())
-}
-
-// direct is the line of a store. A request goes on if its caller gives up: a system call can't be interrupted.
-type direct struct{ life *adapter.Lifecycle }
-
-func (l direct) request(ctx context.Context, do func()) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	done := make(chan struct{})
-	if !l.life.Go(func() { do(); close(done) }) {
-		return store.ErrUnavailable
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-	}
-}
-
-// patience is how long a request is waited for after its caller has given up. A working disk answers sooner, and then
-// the outcome is known.
-const patience = 200 * time.Millisecond
-
-func (l direct) news(tell func()) { tell() }
 
 // newDriver returns a driver for checked settings. It makes nothing.
 func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil) }
@@ -90,7 +46,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	if kind == nil {
 		kind = fileSystem
 	}
-	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	d := &driver{config: c, ops: calls, asked: requests{limit: c.TTL, began: map[*time.Time]struct{}{}}, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
@@ -118,15 +74,11 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 		return nil, err
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
-	d.asked = newRequests(max(c.TTL, leastHang))
-	d.numbers.driver, d.numbers.preparing = d, newRequests(max(c.TTL, leastHang))
+	d.numbers.driver = d
 	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
 	}
-	d.line = direct{d.life}
-	if c.faults != nil {
-		d.line = newFaultyLine(c.faults, d.life)
-	}
+	d.line = newLine(c.faults, d.life)
 	return d, nil
 }
 
@@ -136,13 +88,10 @@ func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, e
 		var none T
 		return none, err
 	}
-	return askNow(ctx, d, func() (T, error) {
-		defer d.asked.begin()()
-		return request()
-	})
+	return askNow(ctx, d, request)
 }
 
-// askNow is ask also while a request hangs, and does not count as one that does.
+// askNow is ask also while a request hangs.
 func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -151,6 +100,7 @@ func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T
 	answers := make(chan answer, 1)
 	var none T
 	if err := d.line.request(ctx, func() {
+		defer d.asked.begin()()
 		value, err := request()
 		answers <- answer{value, explain(err)}
 	}); err != nil {
@@ -163,12 +113,6 @@ func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T
 // do carries out a request that has none.
 func do(ctx context.Context, d *driver, request func() error) error {
 	_, err := ask(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
-	return err
-}
-
-// doNow is do as askNow is ask.
-func doNow(ctx context.Context, d *driver, request func() error) error {
-	_, err := askNow(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
 	return err
 }
 

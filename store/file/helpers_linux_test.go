@@ -223,59 +223,26 @@ func newDying(left int) *dying {
 	return k
 }
 
-// hooked calls functions before some calls.
-type hooked struct {
-	ops
-	beforeRename, beforeSymlink func(from, to string) // nil, or called
-	beforeReadlink              func(path string)     // nil, or called
+// beforeCalls are ops that call a function before each call.
+func beforeCalls(do func(op, path string)) ops {
+	return around{kernel{}, func(op, path string, call func() error) error {
+		do(op, path)
+		return call()
+	}}
 }
 
-func (h hooked) readlink(path string) (string, error) {
-	if h.beforeReadlink != nil {
-		h.beforeReadlink(path)
-	}
-	return h.ops.readlink(path)
-}
-
-func (h hooked) rename(from, to string) error {
-	if h.beforeRename != nil {
-		h.beforeRename(from, to)
-	}
-	return h.ops.rename(from, to)
-}
-
-func (h hooked) symlink(target, path string) error {
-	if h.beforeSymlink != nil {
-		h.beforeSymlink(target, path)
-	}
-	return h.ops.symlink(target, path)
-}
-
-// between runs a function of the test between two system calls.
-type between struct {
-	ops
-	afterSymlink func(path string)
-	beforeList   func(dir string) error
-}
-
-func (b between) symlink(target, path string) error {
-	err := b.ops.symlink(target, path)
-	if err == nil && b.afterSymlink != nil {
-		b.afterSymlink(path)
-	}
-	return err
-}
-
-func (b between) list(dir string) ([]string, error) {
-	if b.beforeList != nil {
-		if err := b.beforeList(dir); err != nil {
-			return nil, err
+// failing are ops of which some calls fail.
+func failing(errno syscall.Errno, fails func(op, path string) bool) ops {
+	return around{kernel{}, func(op, path string, call func() error) error {
+		if fails(op, path) {
+			return failed(op, path, errno)
 		}
-	}
-	return b.ops.list(dir)
+		return call()
+	}}
 }
 
-// around are ops that make each call but close in a function, which is told its name and its path.
+// around are ops that make each call but close in a function, which is told its name and its path; of a rename both paths,
+// with a space between them.
 type around struct {
 	ops
 	call func(op, path string, call func() error) error
@@ -299,7 +266,7 @@ func (a around) readlink(path string) (target string, err error) {
 }
 
 func (a around) rename(from, to string) error {
-	return a.call("rename", from, func() error { return a.ops.rename(from, to) })
+	return a.call("rename", from+" "+to, func() error { return a.ops.rename(from, to) })
 }
 
 func (a around) unlink(path string) error {

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -51,10 +52,18 @@ func splitBallot(name string) (session, nonce string, ok bool) {
 	return parts[0], parts[1], true
 }
 
-// ticketed returns the name of the ballot to which a ticket, or an acknowledgement, points.
-func ticketed(target string) (name, rest string) {
-	name, rest, _ = strings.Cut(strings.TrimPrefix(target, "../_b/"), "/")
-	return name, rest
+// pointed returns the name of the ballot to which a ticket or an acknowledgement points, and the file in it; none if it is
+// not ours.
+func pointed(d *driver, link string) (name, file string, err error) {
+	target, err := d.ops.readlink(link)
+	if errors.Is(err, syscall.EINVAL) { // it is no link
+		return "", "", nil
+	}
+	name, file, _ = strings.Cut(strings.TrimPrefix(target, "../_b/"), "/")
+	if _, _, ok := splitBallot(name); !ok {
+		return "", "", err
+	}
+	return name, file, err
 }
 
 // key names an entry for the engine.
@@ -120,7 +129,12 @@ func (d *driver) make() error {
 		return nil
 	}
 	text := fmt.Sprintf("%d\nThe version of the layout of this directory. It belongs to github.com/go-leadership/leadership.\n", layout)
-	return d.replace(text, d.versionFile())
+	return d.inOneStep(d.versionFile(), func(temporary string) error { // after a power failure it has its content, or is not there
+		if err := d.makeFile(temporary, text); err != nil {
+			return err
+		}
+		return d.ops.sync(temporary)
+	})
 }
 
 // makeRoot creates a directory with its parents.
@@ -171,18 +185,17 @@ func (d *driver) makeDir(dir string) error {
 	if there, err := d.ops.exists(dir); there || err != nil {
 		return err
 	}
-	made := dir
-	if d.mode.Load() != 0 && path.Base(dir) != "t" {
-		made = d.temporary()
-	}
-	err := d.ops.mkdir(made)
-	if err == nil {
-		err = d.allow(made, forDirs)
-	}
-	if err == nil && made != dir {
-		if err = d.ops.rename(made, dir); err != nil {
-			_ = d.ops.rmdir(made)
+	made := func(dir string) error {
+		if err := d.ops.mkdir(dir); err != nil {
+			return err
 		}
+		return d.allow(dir, forDirs)
+	}
+	var err error
+	if d.mode.Load() != 0 && path.Base(dir) != "t" {
+		err = d.inOneStep(dir, made)
+	} else {
+		err = made(dir)
 	}
 	if taken(err) {
 		return nil
@@ -198,38 +211,40 @@ func (d *driver) makeFile(path, content string) error {
 	return d.allow(path, forFiles)
 }
 
-// replace makes a file with a content in one step, and replaces an existing one. After a power failure there is the new
-// content, or what was there before.
-func (d *driver) replace(content, path string) error {
+// link makes a symbolic link in one step, and replaces an existing one.
+func (d *driver) link(target, path string) error {
+	return d.inOneStep(path, func(temporary string) error {
+		return d.made(d.make, func() error { return d.ops.symlink(target, temporary) })
+	})
+}
+
+// inOneStep makes something under a temporary name, and renames it to its path.
+func (d *driver) inOneStep(path string, make func(temporary string) error) error {
 	temporary := d.temporary()
-	err := d.makeFile(temporary, content)
-	if err == nil {
-		err = d.ops.sync(temporary)
-	}
+	err := make(temporary)
 	if err == nil {
 		err = d.ops.rename(temporary, path)
 	}
 	if err != nil {
-		_ = d.ops.unlink(temporary)
+		d.clean(temporary)
 	}
 	return err
 }
 
-// link makes a symbolic link in one step, and replaces an existing one.
-func (d *driver) link(target, path string) error {
-	temporary := d.temporary()
-	err := d.made(d.make, func() error { return d.ops.symlink(target, temporary) })
-	if err == nil {
-		err = d.ops.rename(temporary, path)
+// clean removes a file, or a directory with the files in it.
+func (d *driver) clean(path string) {
+	if d.ops.unlink(path) == nil {
+		return
 	}
-	if err != nil {
-		_ = d.ops.unlink(temporary)
+	names, _ := d.ops.list(path)
+	for _, name := range names {
+		_ = d.ops.unlink(path + "/" + name)
 	}
-	return err
+	_ = d.ops.rmdir(path)
 }
 
 // makeElection makes the directories of an election.
-func (d *driver) makeElection(election string) error {
+func (d *driver) makeElection(p electionDir) error {
 	dir := d.root() + "/e"
 	for _, dir := range []string{dir, d.floorDir()} {
 		if there, err := d.ops.exists(dir); err != nil {
@@ -240,13 +255,12 @@ func (d *driver) makeElection(election string) error {
 			}
 		}
 	}
-	for part := range strings.SplitSeq(election, "/") {
+	for part := range strings.SplitSeq(string(p)[len(dir)+1:], "/") {
 		dir += "/" + part
 		if err := d.makeDir(dir); err != nil {
 			return err
 		}
 	}
-	p := d.dirOf(election)
 	for _, dir := range []string{p.queue(), p.acks(), p.ballots()} {
 		if err := d.makeDir(dir); err != nil {
 			return err

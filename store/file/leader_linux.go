@@ -20,63 +20,76 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	if !ok {
 		return 0, engine.ErrGone
 	}
-	d, p, turn := s.driver, s.driver.dirOf(c.election), c.turns.Add(1)
+	d, p := s.driver, s.driver.dirOf(c.election)
 	return ask(ctx, d, func() (uint64, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if turn < c.values {
-			return 0, engine.Answered(fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable))
+		if ctx.Err() != nil { // its caller has left, and might have acknowledged another value meanwhile
+			return 0, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 		}
-		c.values = turn
-		file := valueFile(turn)
-		number, before, err := s.reserve(p, c, file, value)
+		number, before, err := s.reserve(p)
+		file := p.ballot(c.name) + "/v" + strconv.FormatUint(number, 10)
+		target := "_b" + strings.TrimPrefix(file, p.ballots())
 		if err == nil {
-			err = d.link("../_b/"+c.name+"/"+file, numberIn(p.acks(), number))
+			err = d.makeFile(file, value)
+		}
+		if err == nil {
+			err = d.link("../"+target, numberIn(p.acks(), number))
 		}
 		if err != nil { // nothing has been acknowledged: what was made for it is not left behind
-			_ = d.ops.unlink(p.ballot(c.name) + "/" + file)
+			_ = d.ops.unlink(file)
 			if number > 0 {
 				_ = d.ops.unlink(numberIn(p.acks(), number))
 			}
 			return 0, s.why(p, c, err)
 		}
-		stands, err := p.stands(d, c.name, map[string]bool{})
-		if err != nil {
+		latest, err := d.show(p, target)
+		if err != nil && !missing(err) {
 			return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
-		if !stands { // followers might have seen it while it did
+		if latest != number { // followers might have seen it while the ballot stood
 			return 0, s.why(p, c, engine.ErrGone)
 		}
 		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
 			_ = d.ops.unlink(numberIn(p.acks(), n))
 		}
-		d.show(c.election)
+		if c.shown != "" {
+			_ = d.ops.unlink(c.shown)
+		}
+		c.shown = file
 		return number, nil
 	})
 }
 
-// valueFile names the file with the value of an acknowledgement.
-func valueFile(turn uint64) string { return "v" + strconv.FormatUint(turn, 10) }
-
-// reserve writes the value, and takes a number for its acknowledgement.
-func (s *session) reserve(p electionDir, c *cast, file, value string) (number uint64, before []uint64, err error) {
+// reserve takes a number for an acknowledgement.
+func (s *session) reserve(p electionDir) (number uint64, before []uint64, err error) {
 	d := s.driver
 	if err := s.stands(); err != nil {
 		return 0, nil, err
 	}
-	if err := d.makeFile(p.ballot(c.name)+"/"+file, value); err != nil {
-		return 0, nil, err
-	}
-	for void := true; void; {
-		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
-			number, before, void, err = d.numbers.take(p.acks(), "-", number)
+	for void := true; void && err == nil; {
+		err = d.made(func() error { return d.makeElection(p) }, func() (err error) {
+			number, before, void, err = d.numbers.take(p.acks(), "-")
 			return err
 		})
-		if err != nil {
-			return number, nil, err
-		}
 	}
-	return number, before, nil
+	return number, before, err
+}
+
+// show makes the link show an acknowledgement, and returns the number of the latest one that stands. This process might
+// have been stopped before it set the link, and then have set it to an old value. So it reads the latest one after that,
+// and shows it if it is another.
+func (d *driver) show(p electionDir, target string) (latest uint64, err error) {
+	for {
+		if err := d.link(target, p.leader()); err != nil {
+			return 0, err
+		}
+		number, now, err := p.acknowledged(d, func(name, _ string) error { return p.gone(d, name) })
+		if number == 0 || now == target || err != nil {
+			return number, err
+		}
+		target = now
+	}
 }
 
 // why returns the reason for an error: the session or the ballot might be gone.
@@ -94,43 +107,38 @@ func (s *session) why(p electionDir, c *cast, err error) error {
 	return engine.ErrGone
 }
 
-// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none. If one was
-// removed after the listing it has a successor: then they are listed again.
-func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
+// acknowledged returns the number of the latest acknowledgement whose ballot stands, and its value's path below the election;
+// the number is 0 if there is none. look returns ErrGone if the ballot does not stand. If an acknowledgement, or its value,
+// was removed after the listing it has a successor: then they are listed again.
+func (p electionDir) acknowledged(d *driver, look func(name, file string) error) (number uint64, value string, err error) {
 	for range 100 {
-		names, err := d.ops.list(p.acks())
-		if missing(err) {
-			return 0, "", "", nil
-		}
+		numbers, err := p.numbers(d, p.acks())
 		if err != nil {
-			return 0, "", "", err
+			return 0, "", err
 		}
 		removed := false
-		for _, n := range slices.Backward(numbered(names)) {
-			target, err := d.ops.readlink(numberIn(p.acks(), n))
-			if missing(err) {
+		for _, n := range slices.Backward(numbers) {
+			name, file, err := pointed(d, numberIn(p.acks(), n))
+			if err == nil && file == "" {
+				continue
+			}
+			if err == nil {
+				err = look(name, file)
+			}
+			switch {
+			case err == nil:
+				return n, "_b/" + name + "/" + file, nil
+			case missing(err):
 				removed = true
-				continue
-			}
-			if errors.Is(err, syscall.EINVAL) { // it is no link, and not ours
-				continue
-			}
-			if err != nil {
-				return 0, "", "", err
-			}
-			name, file := ticketed(target)
-			if _, _, ok := splitBallot(name); !ok || file == "" {
-				continue
-			}
-			if ok, err := stands(name); ok || err != nil {
-				return n, name, file, err
+			case !errors.Is(err, engine.ErrGone):
+				return 0, "", err
 			}
 		}
 		if !removed {
-			return 0, "", "", nil
+			return 0, "", nil
 		}
 	}
-	return 0, "", "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
+	return 0, "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 }
 
 // WatchLeader implements engine.Driver. It needs no permission to write.
@@ -140,68 +148,28 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 		if exists, err := w.path(p.acks(), syscall.IN_MOVED_TO); !exists || err != nil {
 			return engine.State{}, err
 		}
-		stands := func(name string) (bool, error) {
+		var value string
+		number, _, err := p.acknowledged(d, func(name, file string) error {
 			err := w.dir(p.ballot(name), syscall.IN_MOVE_SELF|syscall.IN_DELETE_SELF, "", w.changed)
 			if missing(err) {
-				return false, nil
+				return engine.ErrGone
 			}
 			if err != nil {
-				return false, err
+				return err
 			}
 			over, err := w.session(p, name)
-			return !over, err
+			switch {
+			case err != nil:
+				return err
+			case over:
+				return engine.ErrGone
+			}
+			value, err = d.ops.read(p.ballot(name) + "/" + file)
+			return err
+		})
+		if number == 0 || err != nil {
+			return engine.State{}, err
 		}
-		for range 10 {
-			number, name, file, err := p.acknowledged(d, stands)
-			if number == 0 || err != nil {
-				return engine.State{}, err
-			}
-			value, err := d.ops.read(p.ballot(name) + "/" + file)
-			if err == nil {
-				return engine.State{Leader: store.Leader{Value: value, Revision: number}}, nil
-			}
-			if !missing(err) {
-				return engine.State{}, err
-			}
-		}
-		return engine.State{}, engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
+		return engine.State{Leader: store.Leader{Value: value, Revision: number}}, nil
 	})
-}
-
-// publish makes the link point to the value of the leader. It repeats that until the link does: this process might have
-// been stopped just before it set the link, and then have set it to an old value.
-func (d *driver) publish(p electionDir) error {
-	for range 100 {
-		_, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
-		if name == "" || err != nil {
-			return err
-		}
-		target := "_b/" + name + "/" + file
-		if now, err := d.ops.readlink(p.leader()); err == nil && now == target {
-			return d.forgetValues(p.ballot(name), file)
-		}
-		err = d.ops.sync(p.ballot(name) + "/" + file)
-		if err == nil {
-			err = d.link(target, p.leader())
-		}
-		if err != nil && !missing(err) {
-			return err
-		}
-	}
-	return engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
-}
-
-// forgetValues removes the values that were acknowledged before.
-func (d *driver) forgetValues(dir, file string) error {
-	last, _ := strconv.ParseUint(file[1:], 10, 64)
-	names, err := d.ops.list(dir)
-	for _, name := range names {
-		if n, err := strconv.ParseUint(strings.TrimPrefix(name, "v"), 10, 64); err == nil && n < last && name[0] == 'v' {
-			_ = d.ops.unlink(dir + "/" + name)
-		}
-	}
-	if missing(err) {
-		return nil
-	}
-	return err
 }

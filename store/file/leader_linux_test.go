@@ -22,10 +22,9 @@ func TestShown(t *testing.T) {
 	path := c.Directory + "/e/e/_leader"
 	shows := func(value string) {
 		t.Helper()
-		storetest.Eventually(t, func() bool {
-			text, err := os.ReadFile(path)
-			return err == nil && string(text) == value
-		}, "the link shows %q", value)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, value, string(text))
 	}
 	_, err := os.ReadFile(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -56,7 +55,6 @@ func TestShownAfterACrash(t *testing.T) {
 		s := &enterer{t: t, s: sessionOf(t, d)}
 		_, err := s.s.Acknowledge(soon(t), s.enter(), "first")
 		require.NoError(t, err)
-		d.life.Wait()
 		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 		require.NoError(t, err)
 		require.Equal(t, "first", string(text))
@@ -84,49 +82,27 @@ func TestShownAfterACrash(t *testing.T) {
 func TestShownLate(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	var before func()
-	d := driverWith(t, c, hooked{ops: kernel{}, beforeRename: func(_, to string) {
-		if do := before; do != nil && to == c.Directory+"/e/e/_leader" {
+	d := driverWith(t, c, beforeCalls(func(op, path string) {
+		if op == "rename" && strings.HasSuffix(path, "/e/e/_leader") && before != nil {
+			do := before
 			before = nil
 			do()
 		}
-	}})
+	}))
 	st := openWith(t, c, kernel{})
 	s := sessionOf(t, d)
 	before = func() { // the process is stopped, its session ends, and another one leads
 		require.NoError(t, s.(*session).remove())
 		lead(t, st, "second")
-		storetest.Eventually(t, func() bool {
-			text, err := os.ReadFile(c.Directory + "/e/e/_leader")
-			return err == nil && string(text) == "second"
-		}, "the link shows the second")
 	}
 	e, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "first")
 	require.NoError(t, err)
-	_, _ = s.Acknowledge(soon(t), e, "first")
-	d.life.Wait()
+	_, err = s.Acknowledge(soon(t), e, "first")
+	require.ErrorIs(t, err, engine.ErrOver)
+	require.Nil(t, before)
 	text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 	require.NoError(t, err)
 	require.Equal(t, "second", string(text))
-}
-
-// TestShownAgain: a leader that could not be shown is shown later, although nothing changes.
-func TestShownAgain(t *testing.T) {
-	waits(t)
-	var fails atomic.Int32
-	fails.Store(2)
-	c := configWith(t.TempDir()+"/store", 8*time.Second)
-	st := openWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
-		if op == "fsync" && strings.Contains(path, "/_b/") && fails.Add(-1) >= 0 {
-			return failed(op, path, syscall.EIO)
-		}
-		return call()
-	}})
-	lead(t, st, "one")
-	storetest.Eventually(t, func() bool {
-		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
-		return err == nil && string(text) == "one"
-	}, "the link shows the leader")
-	require.Negative(t, fails.Load())
 }
 
 // TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the
@@ -135,15 +111,15 @@ func TestLeaderWhileItAcknowledges(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	b := lead(t, openWith(t, c, kernel{}), "one")
 	slow := false
-	d := driverWith(t, c, hooked{ops: kernel{}, beforeReadlink: func(string) {
-		if !slow {
+	d := driverWith(t, c, beforeCalls(func(op, _ string) {
+		if op == "readlink" && !slow {
 			slow = true
 			for _, value := range []string{"two", "three"} {
 				_, err := b.Acknowledge(soon(t), value)
 				require.NoError(t, err)
 			}
 		}
-	}})
+	}))
 	var told engine.News
 	w, err := d.WatchLeader(soon(t), "e", func(n engine.News) {
 		if n.State != nil {
@@ -177,7 +153,9 @@ func TestLastAcknowledgementStays(t *testing.T) {
 func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 	var until atomic.Int64
 	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, failing{kernel{}, func(from string) bool { return strings.Contains(from, "/t/") && until.Load() > 0 }})
+	d := driverWith(t, c, failing(syscall.EIO, func(op, path string) bool {
+		return op == "rename" && strings.Contains(path, "/t/") && until.Load() > 0
+	}))
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
 	_, err := s.s.Acknowledge(soon(t), e, "first")
@@ -196,71 +174,45 @@ func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 	require.Greater(t, revision, uint64(1))
 }
 
-// overtaken is a line on which the first request is carried out after all others.
-type overtaken struct {
-	line
-	sent  chan struct{} // closed when the first request is under way
-	let   chan struct{} // closed when it may go on
-	first bool          // it is to come; the test's goroutine changes it
-}
-
-func (o *overtaken) request(ctx context.Context, do func()) error {
-	if o.first {
-		o.first = false
-		close(o.sent)
-		<-o.let
-	}
-	return o.line.request(ctx, do)
-}
-
-// TestLateAcknowledgementIsRefused: an acknowledgement is overtaken by the next one, whose value stays.
+// TestLateAcknowledgementIsRefused: an acknowledgement waits for one before it, and its caller has left when its turn comes.
+// It might replace a value that was acknowledged after it.
 func TestLateAcknowledgementIsRefused(t *testing.T) {
-	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	disk := newStuck()
+	d := driverWith(t, configIn(t.TempDir()+"/store"), disk)
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
-	o := &overtaken{line: d.line, sent: make(chan struct{}), let: make(chan struct{}), first: true}
-	d.line = o
-	late := make(chan error, 1)
-	go func() { // late says when it has returned
+	disk.match.Store(&match{op: "write", path: "/_b/"})
+	first := make(chan error, 1)
+	go func() { // first says when it has returned
 		_, err := s.s.Acknowledge(soon(t), e, "first")
-		late <- err
+		first <- err
 	}()
-	<-o.sent
-	_, err := s.s.Acknowledge(soon(t), e, "second")
+	<-disk.hangs
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.s.Acknowledge(ctx, e, "late")
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	disk.end()
+	require.NoError(t, <-first)
+	d.life.Stop()
+	d.life.Wait() // for the late one
+	value, err := os.ReadFile(d.dirOf("e").leader())
 	require.NoError(t, err)
-	close(o.let)
-	require.ErrorIs(t, <-late, store.ErrUnavailable)
-	w, err := d.WatchLeader(soon(t), "e", func(n engine.News) {
-		if n.State != nil {
-			require.Equal(t, "second", n.State.Leader.Value)
-		}
-	})
-	require.NoError(t, err)
-	w.Stop()
+	require.Equal(t, "first", string(value))
 }
 
 // TestAcknowledgementOfAWithdrawnBallot: the ballot is withdrawn while it is acknowledged. That is no success.
 func TestAcknowledgementOfAWithdrawnBallot(t *testing.T) {
 	var d *driver
 	var own string
-	d = driverWith(t, configIn(t.TempDir()+"/store"), hooked{ops: kernel{}, beforeRename: func(_, to string) {
-		if strings.Contains(to, "/_a/") {
+	d = driverWith(t, configIn(t.TempDir()+"/store"), beforeCalls(func(op, path string) {
+		if op == "rename" && strings.Contains(path, "/_a/") {
 			require.NoError(t, d.dirOf("e").withdraw(d, own))
 		}
-	}})
+	}))
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	e := s.enter()
 	_, _, own = splitKey(e.Key)
 	_, err := s.s.Acknowledge(soon(t), e, "value")
 	require.ErrorIs(t, err, engine.ErrGone)
-}
-
-// TestTemporaryDirectoryIsRemoved: candidates still acknowledge.
-func TestTemporaryDirectoryIsRemoved(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	st := openWith(t, c, kernel{})
-	b := lead(t, st, "one")
-	require.NoError(t, os.RemoveAll(c.Directory+"/t"))
-	_, err := b.Acknowledge(soon(t), "two")
-	require.NoError(t, err)
 }

@@ -1,19 +1,14 @@
 package file
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/go-leadership/leadership/store"
 )
 
 // Tokens and revisions are numbers of entries in a directory, which grow. A floor is an empty entry of f whose name is
@@ -24,7 +19,7 @@ import (
 // may be removed. Numbers more than a block above it are not given out before there is a higher floor: if the entries of
 // an election are gone, a floor that is a block higher is above all that were given out. No number from the highest end
 // on is given out before a higher end is durable. What was written since is lost if the power fails, and no process knows
-// whether it did. So each begins with a floor at the highest end, and no entry of an election has to be synced.
+// whether it did. So each session begins with a floor at the highest end, and no entry of an election has to be synced.
 //
 // If the floors are gone, the next is at the wall clock in microseconds. Each process that begins takes numbers worth four
 // milliseconds, so that they rarely come near the clock.
@@ -35,16 +30,10 @@ const (
 	most  = 64   // how many floors there are before old ones are removed
 )
 
-// numbers are what a driver knows about the floors.
+// numbers give out numbers.
 type numbers struct {
-	driver    *driver
-	preparing *requests // those of prepare: they end no session, however long they take
-
-	syncing sync.Mutex    // held while an end is made durable, which might take long
-	durable atomic.Uint64 // the end that is known to be durable; written with syncing locked
-
-	mu   sync.Mutex
-	seen uint64 // guarded by mu: the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
+	driver  *driver
+	durable atomic.Uint64 // an end that is known to be durable; 0: none is
 }
 
 // floors are the limits that hold now.
@@ -66,13 +55,9 @@ func parseFloor(name string) (f floors, ok bool) {
 	return f, err == nil && err2 == nil
 }
 
-// floors reads the floors. The first time it makes one at the highest end, and also if an end has gone that it has seen.
+// floors reads the floors. If they are gone, it makes one at the wall clock, above all that were given out before.
 func (n *numbers) floors() (now floors, err error) {
-	d := n.driver
-	n.mu.Lock()
-	seen := n.seen // before the listing, which need not show a floor that is made meanwhile
-	n.mu.Unlock()
-	names, err := d.ops.list(d.floorDir())
+	names, err := n.driver.ops.list(n.driver.floorDir())
 	if err != nil {
 		return now, err
 	}
@@ -82,24 +67,11 @@ func (n *numbers) floors() (now floors, err error) {
 		}
 	}
 	now.count = len(names)
-	if seen > 0 && now.end >= seen {
-		n.see(now.end)
-		return now, nil
-	}
-	floor := max(now.end, seen)
-	if now.end < max(seen, 1) { // floors were removed, and others might have given out more than is known here
-		floor = max(floor, uint64(time.Now().UnixMicro()))
-		n.syncing.Lock()
+	if now.end == 0 {
 		n.durable.Store(0) // what is there now is new
-		n.syncing.Unlock()
+		return n.raise(now, uint64(time.Now().UnixMicro()))
 	}
-	return n.raise(now, floor)
-}
-
-func (n *numbers) see(end uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.seen = max(n.seen, end)
+	return now, nil
 }
 
 // raise makes a higher floor.
@@ -113,7 +85,6 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	if err != nil && !taken(err) {
 		return now, err
 	}
-	n.see(now.end)
 	if now.count++; now.count > most {
 		d.forgetFloors()
 		now.count = 0
@@ -121,41 +92,30 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	return now, nil
 }
 
-// prepare makes an end durable if none is known to be, so that the first entry does not wait for that. While that hangs
-// no other request begins it.
-func (n *numbers) prepare(ctx context.Context) error {
-	if n.durable.Load() > 0 || !n.driver.durable {
+// begin makes a floor at the highest end, since the power might have failed, and makes its end durable: each session begins
+// with that, so that no ballot waits for it.
+func (n *numbers) begin() error {
+	if !n.driver.durable || n.durable.Load() > 0 {
 		return nil
 	}
-	if err := n.preparing.wait(ctx); err != nil {
-		return err
+	f, err := n.floors()
+	if err == nil {
+		f, err = n.raise(f, f.end)
 	}
-	return doNow(ctx, n.driver, func() error {
-		defer n.preparing.begin()()
-		f, err := n.floors()
-		if missing(err) {
-			return nil
-		}
-		return cmp.Or(err, n.secure(f.end))
-	})
+	if err == nil {
+		err = n.secure(f.end)
+	}
+	return err
 }
 
-// secure makes an end durable before numbers below it are given out. Another process might have made that end and
-// crashed before it was durable.
+// secure makes an end durable before numbers below it are given out, with all directories above it. Another process might
+// have made that end and crashed before it was durable.
 func (n *numbers) secure(end uint64) error {
 	d := n.driver
 	if !d.durable || end <= n.durable.Load() {
 		return nil
 	}
-	n.syncing.Lock()
-	defer n.syncing.Unlock()
-	if end <= n.durable.Load() {
-		return nil
-	}
 	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
-		if n.durable.Load() > 0 && dir != d.floorDir() {
-			break // synced before
-		}
 		// The directories above might be those of others, and not to be read, or of a file system that syncs none.
 		if err := d.ops.sync(dir); err != nil && (len(dir) >= len(d.root()) || errors.Is(err, syscall.EIO)) {
 			return err
@@ -166,14 +126,11 @@ func (n *numbers) secure(end uint64) error {
 }
 
 // take makes an entry with the next number in a directory, and returns the lower numbers that it has found. The number is
-// void if a floor was raised above it meanwhile: then an earlier entry with that number might have been removed. The
-// caller passes a void number on to its next call, which removes it, but not before it has listed the directory. So the
-// directory does not look empty, and the next call raises no floor, which would make numbers of others void.
-func (n *numbers) take(dir, target string, last uint64) (number uint64, before []uint64, void bool, err error) {
+// void if a floor was raised above it meanwhile: then an earlier entry with that number might have been removed. A void
+// entry stays until it is collected. It points to nothing that stands, and the directory does not look empty: then the next
+// call would raise a floor, which would make numbers of others void.
+func (n *numbers) take(dir, target string) (number uint64, before []uint64, void bool, err error) {
 	d := n.driver
-	if last > 0 {
-		defer func() { _ = d.ops.unlink(numberIn(dir, last)) }() // if it stays, it points to nothing that stands
-	}
 	names, err := d.ops.list(dir) // before the floors: they are above what is removed later
 	if err != nil {
 		return 0, nil, false, err
@@ -212,7 +169,7 @@ func (n *numbers) take(dir, target string, last uint64) (number uint64, before [
 		before = append(before, number)
 	}
 	if f, err = n.floors(); err != nil {
-		return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry might stay
+		return number, before, true, err
 	}
 	return number, before, number <= f.floor, nil
 }

@@ -63,21 +63,6 @@ func TestEndIsRaised(t *testing.T) {
 	}
 }
 
-// TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
-func TestEndThatHasGone(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	s := &enterer{t: t, s: sessionOf(t, d)}
-	s.enter()
-	f, err := d.numbers.floors()
-	require.NoError(t, err)
-	_, err = d.numbers.raise(f, f.end+1<<60)
-	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(c.Directory+"/e"))
-	require.NoError(t, os.RemoveAll(c.Directory+"/f"))
-	require.Greater(t, s.enter().Token, f.end+1<<60)
-}
-
 // TestLateTicketIsVoid: a process is stopped between finding a free number and taking it. Meanwhile all tickets up to
 // there are collected, so that its number is free. The second read of the floor finds that.
 func TestLateTicketIsVoid(t *testing.T) {
@@ -87,8 +72,8 @@ func TestLateTicketIsVoid(t *testing.T) {
 	other.remove(other.enter())
 	var leader engine.Entry
 	late := false
-	h := hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if late || !strings.Contains(path, "/_q/") {
+	h := beforeCalls(func(op, path string) {
+		if op != "symlink" || !strings.Contains(path, "/_q/") || late {
 			return
 		}
 		late = true
@@ -97,11 +82,11 @@ func TestLateTicketIsVoid(t *testing.T) {
 		}
 		leader = other.enter()
 		require.Empty(t, leader.Place.Nearest, "it leads")
-		require.NoError(t, d.dirOf("e").collect(d, map[string]bool{}))
+		require.NoError(t, d.dirOf("e").collect(d, d.dirOf("e").queue()))
 		there, err := kernel{}.exists(path)
 		require.NoError(t, err)
 		require.False(t, there, "the number that the other process has found is free again")
-	}}
+	})
 	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, h))}
 	entry := slow.enter()
 	require.True(t, late)
@@ -112,50 +97,6 @@ func TestLateTicketIsVoid(t *testing.T) {
 	require.Len(t, list, 2)
 }
 
-// TestLateTicketIsVoidAfterAnOpening: as TestLateTicketIsVoid, but nothing was collected. Another process has opened the
-// directory, which begins above the number.
-func TestLateTicketIsVoidAfterAnOpening(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	first := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-	first.remove(first.enter())
-	var leader engine.Entry
-	late := false
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if late || !strings.Contains(path, "/_q/") {
-			return
-		}
-		late = true
-		leader = (&enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}).enter()
-		require.Empty(t, leader.Place.Nearest, "it leads")
-	}}))}
-	entry := slow.enter()
-	require.True(t, late)
-	require.Greater(t, entry.Token, leader.Token)
-	require.Equal(t, leader.Key, entry.Place.Nearest)
-}
-
-// TestVoidTicketIsNotListed: the owner of a void ticket is stopped before it removes it.
-func TestVoidTicketIsNotListed(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	d := driverWith(t, c, kernel{})
-	late, checked := false, false
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if !late && strings.Contains(path, "/_q/") {
-			late = true
-			(&enterer{t: t, s: sessionOf(t, d)}).enter()
-		}
-	}}, afterSymlink: func(path string) {
-		if !checked && strings.Contains(path, "/_q/") {
-			checked = true
-			list, err := d.Ballots(soon(t), "e")
-			require.NoError(t, err)
-			require.Len(t, list, 1)
-		}
-	}}))}
-	slow.enter()
-	require.True(t, checked)
-}
-
 // TestVoidNumberRaisesNoFloor: the number of a new election is void, since another election has begun meanwhile. The next
 // try makes no number of others void, so that many processes can begin elections at once.
 func TestVoidNumberRaisesNoFloor(t *testing.T) {
@@ -163,8 +104,8 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 	d := driverWith(t, c, kernel{})
 	other := sessionOf(t, d)
 	var floor uint64
-	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
-		if floor > 0 || !strings.Contains(path, "/_q/") {
+	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, beforeCalls(func(op, path string) {
+		if op != "symlink" || !strings.Contains(path, "/_q/") || floor > 0 {
 			return
 		}
 		_, err := other.Enter(soon(t), "another", engine.Nonce{Name: unique(), Turn: 1}, "value")
@@ -172,59 +113,24 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 		f, err := d.numbers.floors()
 		require.NoError(t, err)
 		floor = f.floor
-	}}))}
+	})))}
 	entry := slow.enter()
 	require.Greater(t, entry.Token, floor)
 	f, err := d.numbers.floors()
 	require.NoError(t, err)
 	require.Equal(t, floor, f.floor)
-	tickets, err := d.dirOf("e").tickets(d)
+	tickets, err := d.dirOf("e").numbers(d, d.dirOf("e").queue())
 	require.NoError(t, err)
-	require.Equal(t, []uint64{entry.Token}, tickets, "the void one is removed")
+	require.Len(t, tickets, 2)
+	require.Equal(t, entry.Token, tickets[1], "the void one is below, and stays until it is collected")
+	d.collect("e")
+	tickets, err = d.dirOf("e").numbers(d, d.dirOf("e").queue())
+	require.NoError(t, err)
+	require.Equal(t, []uint64{entry.Token}, tickets)
 	names, err := d.ops.list(d.dirOf("e").ballots())
 	require.NoError(t, err)
 	names = slices.DeleteFunc(names, func(name string) bool { return name[0] == '~' })
 	require.Len(t, names, 1, "the ballot of the void one is withdrawn: others might have seen it, and would wait for it")
-}
-
-// during calls a function after a listing, before its caller has it.
-type during struct {
-	ops
-	listed func(dir string)
-}
-
-func (o during) list(dir string) ([]string, error) {
-	names, err := o.ops.list(dir)
-	o.listed(dir)
-	return names, err
-}
-
-// TestFloorIsMadeWhileTheyAreListed: a listing that does not show it does not mean that the floors were removed. Then
-// numbers that others are taking would be void.
-func TestFloorIsMadeWhileTheyAreListed(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	var d *driver
-	raise := false
-	d = driverWith(t, c, during{kernel{}, func(dir string) {
-		if dir == c.Directory+"/f" && raise {
-			raise = false
-			f, err := d.numbers.floors()
-			require.NoError(t, err)
-			_, err = d.numbers.raise(f, f.end)
-			require.NoError(t, err)
-		}
-	}})
-	s := &enterer{t: t, s: sessionOf(t, d)}
-	s.enter()
-	before, err := d.numbers.floors()
-	require.NoError(t, err)
-	raise = true
-	_, err = d.numbers.floors()
-	require.NoError(t, err)
-	require.False(t, raise)
-	now, err := d.numbers.floors()
-	require.NoError(t, err)
-	require.Equal(t, before.end, now.floor, "no other floor was made")
 }
 
 // TestFloorsAreRemoved: hundreds of new elections leave few floors, and tokens grow.
@@ -302,41 +208,26 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 	}
 }
 
-// TestEnterWhileAnEndIsMadeDurable: a cast whose caller gives up returns, also while fsync hangs for another cast. No
-// goroutine is left behind for each.
-func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
+// TestOpenWhileAnEndIsMadeDurable: a caller that gives up returns, also while fsync hangs for another one. The session is not
+// open before the numbers are durable, so that no ballot waits for that.
+func TestOpenWhileAnEndIsMadeDurable(t *testing.T) {
 	disk := newStuck()
 	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, durably)
 	require.NoError(t, err)
 	t.Cleanup(func() { disk.end(); require.NoError(t, d.Close()) })
-	s := sessionOf(t, d)
-	d.life.Wait() // nothing else makes a call
 	disk.match.Store(&match{op: "fsync", path: "/f"})
-	enter := func(ctx context.Context, n engine.Nonce) <-chan error {
-		entered := make(chan error, 1)
-		go func() { // entered says when it has returned
-			_, err := s.Enter(ctx, "e", n, "value")
-			entered <- err
-		}()
-		return entered
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	first := enter(ctx, engine.Nonce{Name: "a", Slot: 0, Turn: 1})
+	opened := make(chan error, 1)
+	go func() { // opened says when it has returned
+		_, _, err := d.Open(ctx)
+		opened <- err
+	}()
 	<-disk.hangs
-	made := disk.made.Load()
-	second := enter(ctx, engine.Nonce{Name: "b", Slot: 1, Turn: 1})
-	storetest.Eventually(t, func() bool { return disk.made.Load() > made }, "the second is under way")
+	sessions, err := os.ReadDir(d.root() + "/s")
+	require.NoError(t, err)
+	require.Empty(t, sessions)
 	cancel()
-	for _, entered := range []<-chan error{first, second} {
-		require.ErrorIs(t, storetest.Receive(t, entered, "Enter returns with its context"), store.ErrUnknownOutcome)
-	}
-
-	d.numbers.preparing.limit = 0 // that long is a hang
-	made = disk.made.Load()
-	for slot := range 3 {
-		require.ErrorContains(t, <-enter(ctx, engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
-	}
-	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
+	require.ErrorIs(t, storetest.Receive(t, opened, "Open returns with its context"), store.ErrUnknownOutcome)
 }
 
 // TestDirectoryAboveCantBeSynced: an error of the disk counts there too, since the path to the store might be lost; one of
@@ -353,10 +244,8 @@ func TestDirectoryAboveCantBeSynced(t *testing.T) {
 		}}
 		d, err := newDriverWith(c, disk, durably)
 		require.NoError(t, err)
-		s := sessionOf(t, d)
-		_, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
+		_, _, err = d.Open(soon(t))
 		require.Equal(t, counts, err != nil, "%v: %v", errno, err)
-		require.NoError(t, s.End(soon(t), nil))
 		require.NoError(t, d.Close())
 	}
 }

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,13 +23,11 @@ type session struct {
 	ended  chan struct{} // closed when the session is known to be over
 
 	slots [engine.Slots]slot
-	tries atomic.Uint64 // to cast a ballot
 
 	mu       sync.Mutex
-	deadline time.Duration    // guarded by mu, as are all below
-	fd       int              // of the file; -1 if there is none yet
-	over     bool             // no file is there any more
-	casts    map[string]*cast // by nonce: those that may have an entry
+	deadline time.Duration // guarded by mu, as are all below
+	fd       int           // of the file; -1 if there is none yet
+	over     bool          // no file is there any more
 }
 
 // deadlineName is the name of a session's file.
@@ -50,23 +44,24 @@ func parseDeadline(name string) (time.Duration, error) {
 
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{})}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
-		v, err := d.version() // it might have been made since
-		if err == nil && v == 0 {
-			err = d.make()
-		}
-		if err != nil {
+		if err := d.make(); err != nil {
 			return err
 		}
-		return d.made(d.make, s.make)
+		return d.made(d.make, func() error {
+			if err := d.numbers.begin(); err != nil {
+				return err
+			}
+			return s.make()
+		})
 	})
 	if err != nil {
 		if ctx.Err() == nil {
 			err = engine.FailFast(err)
 		}
-		s.abandon()
+		d.life.Go(func() { _ = s.remove() }) // it might still be opened
 		return nil, engine.Proof{}, err
 	}
 	d.add(s)
@@ -81,42 +76,32 @@ func (d *driver) proof(sent store.Instant) engine.Proof {
 // make makes the session's directory and file.
 func (s *session) make() error {
 	d := s.driver
-	if err := d.share(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
 		return engine.ErrOver // its caller has left
 	}
-	dir := d.temporary()
-	if err := d.ops.mkdir(dir); err != nil {
-		return err
-	}
-	deadline := d.clock() + d.config.TTL
-	file := dir + "/" + deadlineName(deadline)
-	fd, err := d.ops.lock(file)
-	if err == nil {
-		if err = d.allow(dir, forDirs); err == nil {
+	fd, deadline := -1, d.clock()+d.config.TTL
+	err := d.inOneStep(d.sessionDir(s.id), func(dir string) (err error) {
+		file := dir + "/" + deadlineName(deadline)
+		if err = d.ops.mkdir(dir); err == nil {
+			fd, err = d.ops.lock(file)
+		}
+		if err == nil {
+			err = d.allow(dir, forDirs)
+		}
+		if err == nil {
 			err = d.allow(file, forFiles)
 		}
-		if err == nil {
-			err = d.ops.rename(dir, d.sessionDir(s.id))
-		}
-		if err == nil {
-			s.deadline, s.fd = deadline, fd
-			return nil
-		}
-		_ = d.ops.unlink(file)
+		return err
+	})
+	switch {
+	case err == nil:
+		s.deadline, s.fd = deadline, fd
+	case fd >= 0:
 		d.ops.close(fd)
 	}
-	_ = d.ops.rmdir(dir)
 	return err
-}
-
-// abandon ends a session whose opening has failed, or might still succeed.
-func (s *session) abandon() {
-	s.driver.life.Go(func() { _ = s.remove() })
 }
 
 // ID implements engine.Session.
@@ -138,20 +123,11 @@ func (s *session) SessionFile() (*os.File, error) {
 
 // Keep implements engine.Session: it renews the session each quarter of the TTL, and a twentieth after a renewal that has
 // failed. It renews it at once if the directory was moved away, which then fails. Its watch tells if a peer has ended the
-// session. It returns an error if a request hangs, even if that is a renewal: then others are not to wait for the session's
-// ballots.
+// session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
 	defer w.stop()
-	soon := func(request func() error) error { // if it takes longer, a call hangs
-		ctx, cancel := context.WithTimeout(ctx, d.config.TTL)
-		defer cancel()
-		return doNow(ctx, d, func() error {
-			defer d.asked.begin()()
-			return request()
-		})
-	}
 	moved := make(chan struct{}, 1) // has room for one: a renewal is due
 	ring := func(uint32) {
 		select {
@@ -159,15 +135,15 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		default:
 		}
 	}
-	err := soon(func() error {
+	err := do(ctx, d, func() error {
 		w.moves(d.root(), ring)
-		_, err := d.join(w, s.id, "", nil)
+		_, err := d.join(w, s.id, func() {})
 		if !d.present() { // it was moved before
 			ring(0)
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && ctx.Err() == nil {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	warned := false
@@ -176,22 +152,19 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, err := d.asked.hung(); err != nil {
-			d.warn("a system call hangs, so the session is given up", err)
-			return err
+		if err := d.asked.hung(); err != nil {
+			d.warn("the session is not renewed while a system call hangs, and ends at its deadline", err)
 		}
 		sent := store.Now()
-		err := soon(s.renew)
+		err := do(ctx, d, s.renew)
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
-			d.showAgain()
 			wait = s.untilNext(sent)
 			continue
 		case errors.Is(err, engine.ErrOver):
-			d.life.Go(s.clean)
 			return nil
-		case ctx.Err() == nil && !warned && !errors.Is(err, context.DeadlineExceeded):
+		case ctx.Err() == nil && !warned:
 			warned = true
 			d.warn("can't renew the session, which ends at its deadline", err)
 		}
@@ -277,31 +250,18 @@ func (s *session) removeLocked() error {
 	return err
 }
 
-// End implements engine.Session. What is left of the ballots is removed after the session has ended.
-func (s *session) End(ctx context.Context, _ []engine.Removal) error {
-	return doNow(ctx, s.driver, func() error {
+// End implements engine.Session. The leader's ballot is withdrawn, so that the link shows it no more. What is left of others is
+// removed by those who come upon it.
+func (s *session) End(ctx context.Context, led []engine.Removal) error {
+	_, err := askNow(ctx, s.driver, func() (struct{}, error) {
 		err := s.remove()
-		s.driver.life.Go(s.clean)
-		return err
-	})
-}
-
-// clean removes what is left of the ballots of an ended session.
-func (s *session) clean() {
-	for i := range s.slots { // no request makes anything after this
-		s.slots[i].mu.Lock()
-		s.slots[i].void = math.MaxUint64
-		s.slots[i].mu.Unlock()
-	}
-	s.mu.Lock()
-	casts := slices.Collect(maps.Values(s.casts))
-	clear(s.casts)
-	s.mu.Unlock()
-	for _, c := range casts {
-		if c.name != "" {
-			s.driver.dirOf(c.election).retire(s.driver, c.name)
+		for _, r := range led {
+			election, _, name := splitKey(r.Key)
+			s.driver.dirOf(election).retire(s.driver, name)
 		}
-	}
+		return struct{}{}, err
+	})
+	return err
 }
 
 // isOver reports whether the session is known to be over. It does not block.

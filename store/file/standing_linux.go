@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -10,7 +11,12 @@ import (
 // First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
 	return ask(ctx, d, func() (first engine.State, err error) {
-		err = d.dirOf(election).standing(d, func(n uint64, name string) (more bool, err error) {
+		p := d.dirOf(election)
+		tickets, err := p.inLine(d)
+		if err != nil {
+			return first, err
+		}
+		err = p.standing(d, tickets, func(n uint64, name string) (more bool, err error) {
 			first.Token = n
 			first.Session, first.Nonce, _ = splitBallot(name)
 			return false, nil
@@ -23,7 +29,11 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {
 		p := d.dirOf(election)
-		err = p.standing(d, func(n uint64, name string) (more bool, err error) {
+		tickets, err := p.inLine(d)
+		if err != nil {
+			return nil, err
+		}
+		err = p.standing(d, tickets, func(n uint64, name string) (more bool, err error) {
 			value, err := d.ops.read(p.ballot(name) + "/value")
 			if err == nil {
 				var asked bool
@@ -39,38 +49,13 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	})
 }
 
-// standing calls each with the ballots that stand, the first in line first, until it wants no more.
-func (p electionDir) standing(d *driver, each func(n uint64, name string) (more bool, err error)) error {
-	first, err := p.tickets(d)
+// inLine returns the tickets of an election. A listing might miss one that is being made, and show a later one. So they are
+// listed again, up to the last one that was there before.
+func (p electionDir) inLine(d *driver) ([]uint64, error) {
+	first, err := p.numbers(d, p.queue())
 	if err != nil || len(first) == 0 {
-		return err
+		return nil, err
 	}
-	tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
-	if err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for _, n := range tickets {
-		if n > first[len(first)-1] {
-			return nil
-		}
-		name, err := p.ticket(d, n)
-		if err != nil {
-			return err
-		}
-		if name == "" {
-			continue
-		}
-		stands, err := p.stands(d, name, seen)
-		if err != nil {
-			return err
-		}
-		if !stands {
-			continue
-		}
-		if more, err := each(n, name); !more || err != nil {
-			return err
-		}
-	}
-	return nil
+	tickets, err := p.numbers(d, p.queue())
+	return slices.DeleteFunc(tickets, func(n uint64) bool { return n > first[len(first)-1] }), err
 }

@@ -116,16 +116,15 @@ func TestListingMissesATicket(t *testing.T) {
 func TestListingFails(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	var fails atomic.Bool
-	slow := driverWith(t, c, between{
-		ops:          kernel{},
-		afterSymlink: func(path string) { fails.Store(strings.Contains(path, "/_q/")) },
-		beforeList: func(dir string) error {
-			if fails.Load() && strings.HasSuffix(dir, "/_q") {
-				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
-			}
-			return nil
-		},
-	})
+	slow := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
+		if fails.Load() && op == "readdir" && strings.HasSuffix(path, "/_q") {
+			return failed(op, path, syscall.EMFILE)
+		}
+		if op == "symlink" {
+			fails.Store(strings.Contains(path, "/_q/"))
+		}
+		return call()
+	}})
 	entry, err := sessionOf(t, slow).Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
 	require.ErrorIs(t, err, syscall.EMFILE)
 	require.NotZero(t, entry.Token)

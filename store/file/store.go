@@ -13,10 +13,10 @@
 //
 //	cat /home/me/election/e/<election>/_leader
 //
-// prints the acknowledged value, as it is. The file changes in one step, a moment after the acknowledgement: when the
-// value is durable. It never holds a value that was not acknowledged. While none leads the link points nowhere, and cat
-// fails. If the leader's process has crashed, the link points to its value until another candidate, or a follower that
-// may write, has noticed; if the machine has, until one of them is started.
+// prints the acknowledged value, as it is. The link changes in one step, before Acknowledge returns, and shows no value that
+// was not acknowledged. While none leads the link points nowhere, and cat fails. If the leader's process has crashed, the
+// link points to its value until another candidate, or a follower that may write, has noticed. After a crash of the
+// machine it points to an old value, or to one that is empty since it was not on the disk yet, until one of them is started.
 //
 // # Who may take part
 //
@@ -78,8 +78,8 @@
 // else was written is not synced, so a power failure may undo it. A process can't know whether there was one, so each
 // begins with a floor at the highest end. Numbers are not further above the highest floor than a block of 64. So if an
 // election has no entries, since it is new or they were removed, a floor that is a block higher is above all that were
-// given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, or
-// above what the process knows; and a ticket is above those that are left.
+// given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, and a
+// ticket is above those that are left.
 //
 // Never stuck: every wait ends with one session, and every session by its deadline.
 //
@@ -98,8 +98,7 @@
 //   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
 //   - If the disk is full, a leader goes on leading and hands over; Cast and Acknowledge fail.
 //   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close. If
-//     a request takes a TTL, or 5 s if that is longer, the session is given up, so that others do not wait for its
-//     ballots.
+//     a request takes a TTL, the session is not renewed until it returns, so that others do not wait for its ballots.
 //   - A candidate changes one name each quarter of a TTL, and a journal writes that to the disk: on SD cards use /run or
 //     /dev/shm.
 package file

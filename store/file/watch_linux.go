@@ -64,20 +64,14 @@ func (w *watch) keep(end func()) {
 func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 	const ends = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 	for {
-		err := w.dir(dir, mask|ends, "", w.changed)
-		if err == nil || !missing(err) {
+		at, child := dir, ""
+		err := w.dir(at, mask|ends, "", w.changed)
+		for missing(err) && at != "/" {
+			at, child = path.Dir(at), at
+			err = w.dir(at, syscall.IN_CREATE|syscall.IN_MOVED_TO|ends, path.Base(child), w.changed)
+		}
+		if err != nil || child == "" {
 			return err == nil, err
-		}
-		child := dir
-		for {
-			err = w.dir(path.Dir(child), syscall.IN_CREATE|syscall.IN_MOVED_TO|ends, path.Base(child), w.changed)
-			if !missing(err) || child == "/" {
-				break
-			}
-			child = path.Dir(child)
-		}
-		if err != nil {
-			return false, err
 		}
 		if made, err := w.driver.ops.exists(child); !made || err != nil {
 			return false, err
@@ -96,7 +90,7 @@ func (w *watch) moves(dir string, news func(mask uint32)) {
 // session watches the session of a ballot, and reports whether it is over: then the ballot is withdrawn.
 func (w *watch) session(p electionDir, name string) (over bool, err error) {
 	id, _, _ := splitBallot(name)
-	m, err := w.driver.join(w, id, name, func() { p.retire(w.driver, name) })
+	m, err := w.driver.join(w, id, func() { p.retire(w.driver, name) })
 	if err != nil {
 		return false, err
 	}
@@ -187,30 +181,25 @@ type monitor struct {
 	timer  *time.Timer  // calls check
 	begun  func() error // calls begin once
 
-	sub      *sub                         // nil if the session was over before; guarded by the driver's mu, as are all below
-	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches
-	deadline time.Duration                // the session's, as of the last check
-	retries  int                          // how often to check again soon
+	sub      *sub                // nil if the session was over before; guarded by the driver's mu, as are all below
+	watches  map[*watch][]func() // what withdraws the session's ballots that each watches
+	deadline time.Duration       // the session's, as of the last check
+	retries  int                 // how often to check again soon
 }
 
-// join adds a watch to the monitor of a session. When the session is over, withdraw is called for the ballot, if there
-// is one: a watch of the leader checks ballots of several sessions, and each ends with its own. No lock is held while
-// the session's directory is looked up. A watch that joins meanwhile waits for that too.
-func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, error) {
+// join adds a watch to the monitor of a session. When the session is over, withdraw is called: a watch of the leader checks
+// ballots of several sessions, and each ends with its own. No lock is held while the session's directory is looked up. A
+// watch that joins meanwhile waits for that too.
+func (d *driver) join(w *watch, id string, withdraw func()) (*monitor, error) {
 	d.mu.Lock()
 	m := d.monitors[id]
 	if m == nil {
-		m = &monitor{driver: d, id: id, watches: map[*watch]map[string]func(){}}
+		m = &monitor{driver: d, id: id, watches: map[*watch][]func(){}}
 		m.timer = time.AfterFunc(time.Hour, func() { d.life.Go(m.check) }) // look says when
 		m.begun = sync.OnceValue(m.begin)
 		d.monitors[id] = m
 	}
-	if m.watches[w] == nil {
-		m.watches[w] = map[string]func(){}
-	}
-	if withdraw != nil {
-		m.watches[w][ballot] = withdraw
-	}
+	m.watches[w] = append(m.watches[w], withdraw)
 	d.mu.Unlock()
 	if err := m.begun(); err != nil {
 		m.leave(w)
@@ -313,20 +302,17 @@ func (d *driver) lookAtDue() error {
 func (m *monitor) over(certain bool) {
 	d := m.driver
 	d.mu.Lock()
-	var watches []*watch
-	ballots := map[string]func(){}
-	for w, of := range m.watches {
-		watches = append(watches, w)
-		maps.Copy(ballots, of)
-	}
+	watches := maps.Clone(m.watches)
 	own := d.sessions[m.id] != nil
 	d.mu.Unlock()
-	for _, w := range watches {
+	for w := range watches {
 		w.end(!own && certain) // when an entry of our own is read again, WatchEntry says that the session has ended
 	}
 	d.life.Go(func() {
-		for _, withdraw := range ballots {
-			withdraw()
+		for _, ballots := range watches {
+			for _, withdraw := range ballots {
+				withdraw()
+			}
 		}
 	})
 }

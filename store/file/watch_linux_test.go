@@ -12,36 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMovedDirectoryIsNoticed: what a follower watches is moved away: the acknowledgements of its election, or what is
-// there of its path.
-func TestMovedDirectoryIsNoticed(t *testing.T) {
-	for name, parent := range map[string]bool{"the acknowledgements": false, "a parent": true} {
-		t.Run(name, func(t *testing.T) {
-			c := configIn(t.TempDir() + "/store")
-			d := driverWith(t, c, kernel{})
-			(&enterer{t: t, s: sessionOf(t, d)}).enter()
-			election, moved := "e", d.dirOf("e").acks()
-			if parent {
-				election, moved = "e/below", string(d.dirOf("e"))
-			}
-			over := make(chan struct{}, 10)
-			w, err := d.WatchLeader(soon(t), election, func(n engine.News) {
-				if n.Over {
-					over <- struct{}{}
-				}
-			})
-			require.NoError(t, err)
-			defer w.Stop()
-			require.NoError(t, os.Rename(moved, c.Directory+"/moved"))
-			select {
-			case <-over:
-			case <-soon(t).Done():
-				t.Fatal("nothing is told")
-			}
-		})
-	}
-}
-
 // TestAnotherDirectoryHasTheName: reports of the old directory do not hold for the new one, which is read again.
 func TestAnotherDirectoryHasTheName(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
@@ -111,28 +81,6 @@ func stands(t *testing.T, d *driver, e engine.Entry) bool {
 	there, err := d.ops.exists(d.dirOf("e").ballot(name))
 	require.NoError(t, err)
 	return there
-}
-
-// TestForeignFileIsRemovedFromASession: a file that an operator puts into a session's directory, and removes again, ends no session.
-func TestForeignFileIsRemovedFromASession(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	holder := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-	e := holder.enter()
-	d := driverWith(t, c, kernel{})
-	told := make(chan engine.News, 10)
-	watch, err := d.WatchEntry(soon(t), e.Key, func(n engine.News) { told <- n })
-	require.NoError(t, err)
-	require.Equal(t, e.Token, (<-told).State.Token)
-
-	foreign := d.sessionDir(holder.s.ID()) + "/foreign"
-	require.NoError(t, os.WriteFile(foreign, nil, 0o666))
-	require.NoError(t, os.Remove(foreign))
-	require.NoError(t, d.Confirm(soon(t))) // everything so far has been reported
-	n := <-told
-	require.Nil(t, n.State)
-	require.False(t, n.Over)
-	require.False(t, n.AsOf.IsZero())
-	watch.Stop()
 }
 
 // TestEndOfASessionIsToldInOrder: an operator removes a ballot, and then the session of the one ahead ends. The owner is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -24,19 +25,17 @@ type driver struct {
 	life     *adapter.Lifecycle // of the goroutines; its Calls end never
 	lifeline lifeline.Line      // nil without one
 
-	endpoints int // constant: how many there are
+	endpoints int         // constant: how many there are
+	answered  atomic.Bool // the cluster has answered a request
 	watches   watches
 
 	mu           sync.Mutex
 	changed      chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
 	client       *clientv3.Client // set once: read without mu after connect has set it
-	refused      error            // why there is no client: its user is denied, or there is no password
+	noClient     error            // why the last attempt to make the client has failed; nil before it has
 	refusedSince time.Time        // since when passwords have been refused; zero once one was accepted
-	trouble      error            // why there is no answer, if that is known
-	worked       bool             // the cluster has answered
 	revisions    revisions
 	connections  map[string]*connection // the last one dialled, by endpoint
-	nextDial     time.Time              // when the next turn to dial is: see awaitDial
 }
 
 // begin begins to connect and to watch.

@@ -183,7 +183,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	}
 	d.connections = map[string]*connection{}
 	for _, m := range r.members {
-		d.connections[m] = newConnection(memberConn{cluster: r, address: memberAddr(m)}, 1000*time.Hour)
+		d.connections[m] = &connection{Conn: memberConn{cluster: r, address: memberAddr(m)}, dialled: time.Now()}
 	}
 	time.Sleep(time.Second) // the connection is as old as the renewals
 	r.start = time.Now()

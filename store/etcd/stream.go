@@ -49,7 +49,7 @@ func (d *driver) stream() error {
 	if explained := d.mayPass(explain(err)); store.Refused(explained) {
 		return explained
 	}
-	return err
+	return d.hint(err)
 }
 
 // errSilent says that the stream of watches has been given up.

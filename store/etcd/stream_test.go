@@ -85,7 +85,7 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 				defer func() { _ = d.client.Close() }()
 				defer d.life.Stop()
 				var r renewals
-				c := newConnection(memberConn{cluster: &r, address: "member"}, 1000*time.Hour)
+				c := &connection{Conn: memberConn{cluster: &r, address: "member"}, dialled: time.Now()}
 				d.connections["member"] = c
 				r.start = time.Now()
 				var h heard

@@ -2,8 +2,6 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -17,7 +15,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
 
@@ -50,38 +47,6 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	}
 	d.disconnect(member, time.Now())
 	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
-}
-
-// A connection that the store closed says that no answer came, also if the caller's Dial returned a pipe.
-func TestClosedConnectionSaysThatNoAnswerCame(t *testing.T) {
-	pipe, other := net.Pipe()
-	t.Cleanup(func() { _ = other.Close() })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	tcp, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
-	for _, conn := range []net.Conn{pipe, tcp} {
-		c := newConnection(conn, 1000*time.Hour)
-		require.NoError(t, c.Close())
-		_, err := c.Read(make([]byte, 1))
-		require.ErrorIs(t, err, errNoAnswer)
-		_, err = c.Write(make([]byte, 1))
-		require.ErrorIs(t, err, errNoAnswer)
-	}
-}
-
-// If the client library gives up a handshake at its own time limit, the error still shows why those before it failed.
-func TestHandshakeThatIsGivenUpSaysNothing(t *testing.T) {
-	d := &driver{config: Config{TLS: &tls.Config{}}, trouble: errors.New("unknown authority")}
-	ours, silent := net.Pipe()
-	defer ours.Close()
-	defer silent.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, err := security{credentials.NewTLS(d.config.TLS), d}.ClientHandshake(ctx, "endpoint", ours)
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, d.trouble, "unknown authority")
 }
 
 // A member falls silent at the moment in which leaders resign. The waiters connected to it lead after a quarter of the

@@ -85,7 +85,7 @@ func (d *driver) ready(ctx context.Context, w *watch) error {
 	case <-w.ready:
 		return w.err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, d.unreached(ctx))
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
 }
 

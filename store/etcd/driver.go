@@ -188,7 +188,7 @@ func (d *driver) ballots(ctx context.Context, election, name string, opts ...cli
 // all events up to that revision have been sent.
 func (d *driver) Confirm(ctx context.Context) error {
 	sent := time.Now()
-	_, revision, err := d.read(ctx, nil, clientv3.OpGet(d.config.Prefix+"/", clientv3.WithCountOnly()))
+	revision, err := d.now(ctx)
 	if err != nil {
 		return err
 	}

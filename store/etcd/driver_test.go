@@ -173,13 +173,15 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Zero(t, place)
 	require.Equal(t, []bool{true}, alone)
 
+	history := d.history()
 	d.raise(d.known().floor + 1_000_000) // as if another member had reported it
 	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind)
-	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
+	require.NoError(t, history.Err(), "one member is no proof of a restored cluster")
 	_, err = d.Ahead(soon(t), e)
-	require.ErrorIs(t, err, errBehind)
+	require.NoError(t, err)
 	require.Equal(t, []bool{true, true, true, false}, alone)
+	require.ErrorIs(t, context.Cause(history), errRestored, "all are")
 
 	d.revisions = revisions{cluster: d.revisions.cluster + 1}
 	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))

@@ -31,9 +31,6 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	s.mu.Lock()
-	s.put = key
-	s.mu.Unlock()
 	e := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}
 	if !resp.Succeeded { // an earlier request was carried out
 		found, _, err := s.driver.read(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))

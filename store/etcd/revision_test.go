@@ -184,9 +184,9 @@ func TestRenewalOfARestoredLease(t *testing.T) {
 	require.True(t, b.Lease().Last().Sent.Before(stopped), "a renewal after the restore has counted")
 }
 
-// A role that may write an election and only read what else is below the prefix has its renewals settled: it may write its
-// ballots. Void needs more, and says what.
-func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
+// A role that may write an election and only read what else is below the prefix learns that the cluster has gone back. Void
+// needs more, and says what.
+func TestRestoreIsNoticedByAReader(t *testing.T) {
 	t.Parallel()
 	server, election, name := sharedGuarded(t), newElection(), newElection()
 	client := root(t, server)
@@ -198,24 +198,23 @@ func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
 	opened, _, err := d.Open(soon(t))
 	require.NoError(t, err)
 	s := opened.(*session)
-	require.Error(t, s.settle(soon(t), 0))
 	err = s.Void(soon(t), election, engine.Nonce{Name: "n"})
 	require.ErrorIs(t, err, store.ErrDenied)
 	require.ErrorContains(t, err, ` and "leadership/_void/`)
-	e := enter(t, s, election, engine.Nonce{Name: "n"})
-	require.NoError(t, s.settle(soon(t), int64(e.Token)))
+	_, err = d.now(soon(t))
+	require.NoError(t, err)
 	require.NoError(t, s.history.Err())
 	d.raise(1 << 40)
-	require.NoError(t, s.settle(soon(t), 1<<40))
+	_, err = d.now(soon(t))
+	require.NoError(t, err)
 	require.ErrorIs(t, context.Cause(s.history), errRestored)
-	require.Equal(t, []string{keyOf(e.Key)}, keys(t, client, ballotKeys(election)))
 }
 
 // A gateway that leaves the cluster's id out is no other cluster.
 func TestAnswerWithoutTheClustersID(t *testing.T) {
 	d := watching()
 	for _, id := range []uint64{7, 0, 7} {
-		require.True(t, d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10}, false))
+		d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10})
 	}
 	require.EqualValues(t, 7, d.revisions.cluster)
 }
@@ -236,33 +235,27 @@ func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	require.EqualValues(t, 12, d.known().floor)
 }
 
-// News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
-func TestLaggingNewsAreNoReturn(t *testing.T) {
-	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, false))
-	since := d.revisions.backSince
-	require.False(t, since.IsZero())
-	d.raise(60)
-	require.Equal(t, since, d.revisions.backSince)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
-	require.Equal(t, since, d.revisions.backSince)
-	require.EqualValues(t, 100, d.known().floor)
-	d.raise(100)
-	require.Zero(t, d.revisions.backSince)
-}
-
-// A write whose answer has a lower revision than one seen before proves that the cluster was restored; so does a read,
-// but only after some time. The store notices a restore once: requests that were sent before and answered later have to
-// be sent again.
+// An answer with a lower revision than one seen before the request proves that the cluster was restored. The store notices a
+// restore once. An answer without a revision proves nothing.
 func TestRestoreIsNoticedOnce(t *testing.T) {
 	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
+	history := d.history()
+	sees := func(floor, revision, want int64, restored bool) {
+		t.Helper()
+		d.saw(floor, &pb.ResponseHeader{Revision: revision})
+		require.Equal(t, want, d.known().floor)
+		require.Equal(t, restored, history.Err() != nil)
+	}
+	sees(0, 100, 100, false)
+	sees(90, 95, 100, false) // it was sent before 100 was seen
+	sees(100, 0, 100, false)
+	d.raise(60) // a watch's member lags behind
+	sees(100, 50, 50, true)
+	require.ErrorIs(t, context.Cause(history), errRestored)
+	history = d.history()
+	sees(100, 49, 50, false) // it was sent before the restore was noticed
+	sees(50, 51, 51, false)
+	sees(51, 40, 40, true)
 	d.life.Stop()
 	d.life.Wait()
 }

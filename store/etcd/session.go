@@ -29,7 +29,6 @@ type session struct {
 
 	mu     sync.Mutex
 	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
-	put    string              // guarded by mu: the key of the last ballot; empty before the first
 	single map[string]bool     // guarded by mu: the elections that had no twin (peers.go)
 }
 

@@ -69,7 +69,7 @@ func (d *driver) set(ctx context.Context, w *watch) (_ engine.Watch, err error) 
 		return engine.Watch{}, err
 	}
 	sent := time.Now()
-	found, revision, err := d.readWatched(ctx, w)
+	found, revision, err := d.readKey(ctx, w.key)
 	if err != nil {
 		return engine.Watch{}, err
 	}
@@ -79,27 +79,9 @@ func (d *driver) set(ctx context.Context, w *watch) (_ engine.Watch, err error) 
 	return engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}, nil
 }
 
-// readWatched reads the key of a watch. An entry is read without its value: a value can have 128 KiB, and an entry is read
-// again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 then leaves the lease out too. A key that has been put only once
-// has the lease that the key is named after. A key that has been put more often is read as a whole.
-func (d *driver) readWatched(ctx context.Context, w *watch) (kv *mvccpb.KeyValue, revision int64, err error) {
-	if w.lease == 0 {
-		return d.readKey(ctx, w.key)
-	}
-	kv, revision, err = d.readKey(ctx, w.key, clientv3.WithKeysOnly())
-	switch {
-	case kv == nil:
-	case kv.Version > 1:
-		return d.readKey(ctx, w.key)
-	case kv.Lease == 0: // older versions tell it
-		kv.Lease = w.lease
-	}
-	return kv, revision, err
-}
-
 // readKey reads a key, which is nil if it does not exist.
-func (d *driver) readKey(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
-	found, revision, err := d.read(ctx, nil, clientv3.OpGet(key, opts...))
+func (d *driver) readKey(ctx context.Context, key string) (*mvccpb.KeyValue, int64, error) {
+	found, revision, err := d.read(ctx, nil, clientv3.OpGet(key))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -2,10 +2,8 @@ package etcd
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/stretchr/testify/require"
@@ -21,48 +18,25 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestEntryIsReadWithoutItsValue: a watch of an entry tells the same whatever its value is, and does not read that.
-func TestEntryIsReadWithoutItsValue(t *testing.T) {
+// A watch of an entry tells its state, whether it is asked to resign, and when its key is no ballot any more.
+func TestWatchOfAnEntry(t *testing.T) {
 	t.Parallel()
-	var m meter
-	servers := sharedServer(t).Addrs()
-	owner, other := begun(t, Config{Endpoints: servers, TTL: long}), begun(t, Config{Endpoints: servers, TTL: long, Dial: m.Dial})
-	session, _, err := owner.Open(soon(t))
+	d, s := opened(t)
+	entry := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
+	told := make(chan engine.State, 100)
+	_, err := d.WatchEntry(soon(t), entry.Key, func(n engine.News) {
+		if n.State != nil {
+			told <- *n.State
+		}
+	})
 	require.NoError(t, err)
-	election, value := newElection(), strings.Repeat("v", store.MaxValue)
-	enter := func() engine.Entry {
-		e, err := session.Enter(soon(t), election, engine.Nonce{Name: rand.Text()}, value)
-		require.NoError(t, err)
-		return e
-	}
-	entry := enter()
-	read := func(e engine.Entry) (s engine.State) {
-		told := make(chan engine.State, 100)
-		w, err := other.WatchEntry(soon(t), e.Key, func(n engine.News) {
-			if n.State != nil {
-				told <- *n.State
-			}
-		})
-		require.NoError(t, err)
-		defer w.Stop()
-		return receive(t, told, "the state")
-	}
-	nonce := func(e engine.Entry) string {
-		_, n, _ := strings.Cut(e.Key, "-")
-		n, _, _ = strings.Cut(n, "@")
-		return n
-	}
-	want := engine.State{Token: entry.Token, Session: session.ID(), Nonce: nonce(entry)}
-	require.Equal(t, want, read(entry))
-	require.Less(t, m.received.Load(), int64(len(value)/2))
-
-	require.NoError(t, owner.RequestResignation(soon(t), election, entry.Token))
+	want := engine.State{Token: entry.Token, Session: s.ID(), Nonce: "n"}
+	require.Equal(t, want, receive(t, told, "the state"))
+	require.NoError(t, d.RequestResignation(soon(t), "x", entry.Token))
 	want.Resign = true
-	require.Equal(t, want, read(entry))
-	key, _, _ := strings.Cut(entry.Key, "@")
-	_, err = operator(t).Put(soon(t), key, "without a lease")
-	require.NoError(t, err)
-	require.Zero(t, read(entry), "it is no ballot any more")
+	require.Equal(t, want, receive(t, told, "the request"))
+	write(t, d, clientv3.OpPut(keyOf(entry.Key), "without a lease"))
+	require.Zero(t, receive(t, told, "the end"))
 }
 
 func TestDriver(t *testing.T) {

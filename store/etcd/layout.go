@@ -42,13 +42,6 @@ func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 	return kv.Lease != 0 && lease == leaseName(kv.Lease) && !strings.Contains(nonce, "/")
 }
 
-// leaseIn returns the lease that a ballot's key is named after.
-func leaseIn(key string) int64 {
-	name, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
-	lease, _ := strconv.ParseInt(name, 16, 64)
-	return lease
-}
-
 // isForeign reports whether a ballot is of the client's concurrency.Election, whose keys have no nonce. Such a candidate
 // may put another value, and takes no requests to resign.
 func isForeign(kv *mvccpb.KeyValue) bool {

@@ -52,7 +52,6 @@ type watch struct {
 	tell  engine.Tell
 	state func(*mvccpb.KeyValue) engine.State // what the value at the key means, nil if there is none
 	dated bool                                // tells News.AsOf: the engine needs none of entries
-	lease int64                               // that of the entry, by its key; 0 for a leader's watch
 
 	request *pb.WatchRequest // written by set: asks for the watch
 
@@ -70,7 +69,7 @@ type watch struct {
 // entryWatch returns a watch of an entry.
 func entryWatch(entry string, tell engine.Tell) *watch {
 	state := func(kv *mvccpb.KeyValue) engine.State { return entryState(entry, kv) }
-	return &watch{key: keyOf(entry), tell: tell, lease: leaseIn(keyOf(entry)), state: state}
+	return &watch{key: keyOf(entry), tell: tell, state: state}
 }
 
 // mark is a request for progress: at the time sent, the cluster had this revision.

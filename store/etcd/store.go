@@ -72,7 +72,6 @@ func newDriver(config Config) (*driver, error) {
 		changed: make(chan struct{}), connections: map[string]*connection{},
 	}
 	d.watches.queued = make(chan struct{}, 1)
-	d.watches.dated = map[*watch]bool{}
 	var err error
 	d.lifeline, err = config.settings().OpenLifeline(d.life, "etcd", nil)
 	return d, err

@@ -168,8 +168,10 @@ func (d *driver) handle(resp *pb.WatchResponse) error {
 		}
 	case resp.WatchId == clientv3.InvalidWatchID:
 		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
-			for w := range ws.dated {
-				w.tell(engine.News{AsOf: ws.marks[0].sent})
+			for _, w := range ws.byID {
+				if w.dated && w.revision != 0 { // it has told something
+					w.tell(engine.News{AsOf: ws.marks[0].sent})
+				}
 			}
 			ws.marks = ws.marks[1:]
 		}

@@ -40,7 +40,6 @@ type watches struct {
 	byID     map[int64]*watch   // the watches that the cluster has confirmed
 	creating []*watch           // the watches that the cluster was asked for and has not confirmed, the first asked first
 	requests []*pb.WatchRequest // to be sent
-	dated    map[*watch]bool    // the watches that tell News.AsOf, and have told something
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
 	messages int                // how many have come
@@ -106,7 +105,6 @@ func (ws *watches) stop(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.stopped = true
-	delete(ws.dated, w)
 	if i := slices.Index(ws.requests, w.request); i >= 0 {
 		ws.requests = slices.Delete(ws.requests, i, i+1)
 		ws.creating = slices.DeleteFunc(ws.creating, func(c *watch) bool { return c == w })
@@ -123,9 +121,6 @@ func (ws *watches) show(w *watch, found *mvccpb.KeyValue, revision int64, sent t
 		return errBroke
 	}
 	w.revision = revision
-	if w.dated {
-		ws.dated[w] = true
-	}
 	if e := w.last; e != nil && e.Kv.ModRevision > revision {
 		w.happened(e)
 		return nil
@@ -223,7 +218,6 @@ func (ws *watches) breakOff(err error) {
 			w.tell(engine.News{Over: true})
 		}
 	}
-	clear(ws.dated)
 	ws.stream++
 	ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = nil, nil, nil, nil, false
 }

@@ -108,8 +108,8 @@ func (d *driver) authenticated(err error) {
 	}
 }
 
-// mayPass returns an error that says so of a refused password, for a TTL: while a password changes, the store might have
-// another one than the cluster, and that costs no ballot.
+// mayPass makes a refused password a passing error for one TTL: while a password changes, the store and the cluster might
+// have different ones, and that costs no ballot.
 func (d *driver) mayPass(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +140,8 @@ func (d *driver) connects(client *clientv3.Client, noClient error) {
 	d.changed = make(chan struct{})
 }
 
-// connected returns the client as soon as there is one, and no connection is being made. So the time that this takes
-// counts neither against a request nor against the lease, and a request without a connection is known not to be sent
+// connected returns the client as soon as there is one, and no connection is being made. That time counts neither against a
+// request nor against the lease, and a request without a connection is known not to be sent
 // (TestFirstLeaseWaitsForTheConnection).
 func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	for ctx.Err() == nil {

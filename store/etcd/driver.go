@@ -16,13 +16,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver on a cluster. All its watches are of one stream.
+// driver implements engine.Driver on a cluster. All its watches share one stream.
 //
 // Its goroutines are connect, until there is a client, and watch, which keeps the stream of watches. Close waits for both.
 type driver struct {
 	config   Config
 	layout   layout
-	life     *adapter.Lifecycle // of the goroutines; its Calls end never
+	life     *adapter.Lifecycle // of the goroutines; its Calls never end
 	lifeline lifeline.Line      // nil without one
 
 	endpoints int         // constant: how many there are
@@ -88,9 +88,9 @@ func (d *driver) readKey(ctx context.Context, key string) (*mvccpb.KeyValue, int
 	return first(found[0]), revision, nil
 }
 
-// Ahead implements engine.Driver. The first member asked answers without the other members: what is ahead only shrinks, so
-// any state is good in which the nearest has gone. So a ballot that had several ahead leads in two thirds of the time
-// (TestPlaceIsReadFromOneMemberFirst).
+// Ahead implements engine.Driver. It first asks one member, which answers without the others: what is ahead only shrinks, so
+// any state will do in which the nearest has gone. If several ballots ahead have gone, the next one then leads in two thirds
+// of the time (TestPlaceIsReadFromOneMemberFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	dir, earlier := d.layout.dir(e.Election), clientv3.WithMaxCreateRev(int64(e.Token)-1)
 	found, _, err := d.read(ctx, stands(e), nearest(dir, earlier, clientv3.WithSerializable()))
@@ -178,8 +178,8 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// Ballots implements engine.Driver. It shows the candidates of concurrency.Election that keep ballots of this queue from being
-// cast, too (peers.go).
+// Ballots implements engine.Driver. It also shows the candidates of concurrency.Election that keep ballots of this queue from
+// being cast (peers.go).
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	kvs, err := d.ballots(ctx, election, "")
 	if err != nil {
@@ -219,7 +219,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// end revokes a lease, again and again while there is no answer: the next leader waits for it (TestEndAsksAgain).
+// end revokes a lease, and tries again until the cluster answers: the next leader waits for that (TestEndAsksAgain).
 func (d *driver) end(ctx context.Context, id int64) error {
 	for retries := (adapter.Retries{}); ; retries.Pause(ctx) {
 		err := d.revoke(ctx, id)

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// stands is the condition that the entry does.
+// stands is the condition that the entry exists.
 func stands(e engine.Entry) []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(keyOf(e.Key)), "=", int64(e.Token))}
 }
@@ -88,8 +88,8 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return nil
 }
 
-// Remove implements engine.Session. What another session holds at the acknowledgement's key stays
-// (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
+// Remove implements engine.Session. It leaves an acknowledgement that another session holds
+// (TestRemoveOfAnEntryThatStands), or that belongs to another ballot of this session (TestRemoveOfAWaiter).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	ack := s.driver.layout.ack(r.Election)
 	remove := []clientv3.Op{clientv3.OpDelete(keyOf(r.Key))}

@@ -43,7 +43,7 @@ func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 }
 
 // isForeign reports whether a ballot is of the client's concurrency.Election, whose keys have no nonce. Such a candidate
-// may put another value, and takes no requests to resign.
+// might change its value, and can't be asked to resign.
 func isForeign(kv *mvccpb.KeyValue) bool {
 	key := string(kv.Key)
 	return !strings.Contains(key[strings.LastIndexByte(key, '/'):], "-")

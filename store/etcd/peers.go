@@ -18,14 +18,15 @@ import (
 
 // A candidate of the client's concurrency.Election has the key <name>/<lease>. If its name is that of an acknowledgement,
 // <prefix>/<election>, it is not in this queue. It waits for all keys below its name that were created before its own, and so
-// for the ballots of this queue. The ballots here do not wait for it, so none is cast behind it: the transaction that casts a
-// ballot reads these keys, and the ballot is refused if there is one (TestPeersUnderTheElectionsOwnName).
+// for the ballots of this queue. They do not wait for it. So the transaction that casts a ballot reads these keys, and the
+// ballot is refused if there is one (TestPeersUnderTheElectionsOwnName). A program that moves from concurrency.Election
+// needs this.
 //
-// A name with a "/" at the beginning, where the prefix has none, is easily meant to be the same; so is one without, where the
-// prefix has one. A candidate of such a twin does not wait for this queue. The first ballot of a session in an election is
-// refused while there is one. If it comes later, both lead: nothing below the prefix keeps it back.
+// A name that differs only by a "/" at the beginning, a twin, is easily taken for the same: the path of a URL has none.
+// Candidates of a twin do not wait for this queue. While there is one, the first ballot of a session in an election is
+// refused. If one comes later, both lead: nothing below the prefix keeps it back.
 
-// twin returns the other name that might be meant by a name.
+// twin returns the twin of a name.
 func twin(name string) string {
 	if rest, ok := strings.CutPrefix(name, "/"); ok {
 		return rest

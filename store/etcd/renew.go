@@ -116,7 +116,7 @@ func (k *keeper) renew(ctx context.Context) (sent store.Instant, resp *pb.LeaseK
 // open opens a stream, at another member than the one that failed. With a user, that takes an answer from the cluster.
 func (k *keeper) open(ctx context.Context) error {
 	d := k.driver
-	k.opened++ // an attempt that fails counts too: the service might have been restored meanwhile
+	k.opened++ // a failed attempt counts: the service might have been restored meanwhile
 	for range d.endpoints {
 		k.giveUp(nil)
 		// A member that has no leader ends the stream, instead of keeping it open without answers.

@@ -16,8 +16,8 @@
 // A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
 // too: the cluster's next leader counts every lease's TTL anew. A lease ends early only if a client revokes the lease, and
 // a term also if a client deletes the ballot. The leader notices with the next event from its endpoint, and the successor
-// might lead a moment before. If all ballots up to a waiter's are deleted together, that waiter might be first for a moment;
-// also if a waiter's is deleted, and those ahead of it go later, while some 2,400 events wait for this client.
+// might lead a moment before. If all ballots up to a waiter's are deleted together, that waiter might be first for a moment.
+// So might a waiter whose ballot is deleted before those ahead of it, while some 2,400 events wait for this client.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
 // Both go back if a cluster is restored from an old copy of its data.

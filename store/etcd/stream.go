@@ -38,7 +38,7 @@ func (d *driver) watch() {
 	}
 }
 
-// stream opens one stream, sends what is asked for and handles what comes, until it breaks. An error that is for good
+// stream opens one stream, sends what is asked for and handles what comes, until it breaks. A permanent error
 // is explained.
 func (d *driver) stream() error {
 	client, err := d.connected(d.life.Background)
@@ -105,7 +105,7 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 }
 
 // probe notices if the member that has the stream of watches is silent: it owes an answer on the stream, and nothing comes
-// over the connection. Without the probe only a request to the same member would find out, which may come much later
+// over the connection. Without the probe only a request to the same member would find out, which might come much later
 // (TestSilentStreamIsGivenUp). The probe counts intervals and not time: a process that was paused must not take its own
 // silence for the member's.
 type probe struct {
@@ -140,8 +140,8 @@ func (p *probe) silent() bool {
 	return p.owed >= int(p.driver.limit()/p.interval())
 }
 
-// handle does what a message of the cluster says. It returns an error if the stream is of no use any more
-// (TestStreamIsOfNoUse): otherwise a watch would have no news for ever.
+// handle does what a message of the cluster says. It returns an error if the stream is of no use any more,
+// since a watch might have no news for ever (TestStreamIsOfNoUse).
 func (d *driver) handle(resp *pb.WatchResponse) error {
 	if resp.Header == nil {
 		return errMalformed

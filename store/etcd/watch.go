@@ -29,9 +29,9 @@ import (
 // watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads without a request when the
 // only ballot ahead has gone.
 //
-// What is told of a key never goes back. A watch tells what was read, or an event that is later, and then the later events.
-// Each event raises the floor of the reads (revision.go) before the event is told. So the read for a later watch is at least
-// as new as all that was told before.
+// A key's news never goes back in time, even across successive watches. A watch tells what was read, or an event that is
+// later, and then the later events. Each event raises the floor of the reads (revision.go) before it is told. So the read for
+// a later watch is at least as new as all earlier news.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
@@ -59,7 +59,7 @@ type watch struct {
 	err    error         // written before ready is closed: why it was not set
 
 	id       int64         // guarded by the mu of watches, as are all below
-	stopped  bool          // it is taken back
+	stopped  bool          // it is to be cancelled
 	over     bool          // the stream broke
 	last     *mvccpb.Event // nil if there was none
 	revision int64         // the revision of what was told last; 0 before the first
@@ -99,8 +99,8 @@ func (ws *watches) set(w *watch) {
 	ws.ask(w.request)
 }
 
-// stop takes a watch back: at once, or when the cluster has confirmed the watch. A request for a watch that was not sent yet
-// is forgotten: in an outage such requests would collect (TestUnsentWatchesAreForgotten).
+// stop cancels a watch, at once or when the cluster has confirmed it. A request for a watch that was not sent yet is dropped:
+// in an outage such requests would collect (TestUnsentWatchesAreForgotten).
 func (ws *watches) stop(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *watch) happened(e *mvccpb.Event) {
 	w.tell(engine.News{State: &state})
 }
 
-// cancel takes a watch back that has been confirmed. The caller holds mu.
+// cancel cancels a watch that the cluster has confirmed. The caller holds mu.
 func (ws *watches) cancel(w *watch) {
 	if ws.byID[w.id] != w {
 		return

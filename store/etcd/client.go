@@ -24,13 +24,14 @@ import (
 
 // connect makes the client. If there is a user, the cluster must answer first: the client library authenticates.
 func (d *driver) connect() {
+	long := max(d.config.TTL, 5*time.Second)
 	config := clientv3.Config{
 		Endpoints: d.config.Endpoints,
 		Username:  d.config.User, Password: atEachToken,
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
-		DialTimeout: d.long() * 3 / 4, // of the authentication
-		Logger:      zap.NewNop(),     // what matters is in the store's errors
+		DialTimeout: long * 3 / 4, // of the authentication
+		Logger:      zap.NewNop(), // what matters is in the store's errors
 		// A connection that has died in silence is given up; the least that the library and servers allow.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{
@@ -38,7 +39,7 @@ func (d *driver) connect() {
 			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-				MinConnectTimeout: d.long(),
+				MinConnectTimeout: long,
 			}),
 			grpc.WithChainUnaryInterceptor(d.observe),
 			grpc.WithIdleTimeout(0), // of a lifeline's connection: the store's is never idle
@@ -55,6 +56,8 @@ func (d *driver) connect() {
 			d.connects(client, nil)
 			return
 		case errors.Is(err, adapter.ErrPassword):
+		case errors.Is(err, store.ErrUnavailable):
+			err = d.hint(err)
 		case errors.Is(explain(err), store.ErrDenied):
 			err = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err)
 			pause = d.renewal() // the user may yet be added
@@ -86,44 +89,42 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
 	if token {
-		d.authenticated(err)
+		err = d.authenticated(err)
 	}
 	if err == nil || own(err) {
 		d.answered.Store(true)
 	} else if context.Cause(ctx) == errLate {
-		d.disconnect(&member, sent)
+		disconnect(&member, sent)
 	}
 	return err
 }
 
-// authenticated notes how a request for a token went.
-func (d *driver) authenticated(err error) {
+// authenticated returns the error of a request for a token. The refusal of a password that has changed passes for one TTL: the
+// store and the cluster might have different ones meanwhile, and that costs no ballot. Before the first token, an error without
+// an answer ends the request: the client library would try again, and say only that time is up (TestTLSMismatch).
+func (d *driver) authenticated(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case err == nil:
 		d.refusedSince = time.Time{}
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed) && d.refusedSince.IsZero():
+	case d.client == nil && !own(err):
+		return fmt.Errorf("%w: %v", store.ErrUnavailable, err)
+	case d.client == nil, !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed):
+	case d.refusedSince.IsZero():
 		d.refusedSince = time.Now()
+		fallthrough
+	case time.Since(d.refusedSince) < d.config.TTL:
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, rpctypes.Error(err)))
 	}
-}
-
-// mayPass makes a refused password a passing error for one TTL: while a password changes, the store and the cluster might
-// have different ones, and that costs no ballot.
-func (d *driver) mayPass(err error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !errors.Is(err, rpctypes.ErrAuthFailed) || time.Since(d.refusedSince) >= d.config.TTL {
-		return err
-	}
-	return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	return err
 }
 
 // hint adds a question to an error if connections are made and the cluster has answered nothing so far: a newcomer might
 // have chosen another port, or TLS on one side only. An error about a certificate shows TLS on both sides.
 func (d *driver) hint(err error) error {
 	d.mu.Lock()
-	dialled := len(d.connections) > 0
+	dialled := len(d.dialled) > 0
 	d.mu.Unlock()
 	if !dialled || d.answered.Load() || strings.Contains(err.Error(), "certificate") {
 		return err
@@ -193,7 +194,7 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	if err == nil {
 		return value, nil
 	}
-	err = d.mayPass(explain(err))
+	err = explain(err)
 	if errors.Is(err, store.ErrUnknownOutcome) {
 		if attempt.Err() != nil { // the client library says only that time is up
 			err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(attempt))
@@ -219,18 +220,17 @@ func explain(err error) error {
 		code = e.Code()
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, adapter.ErrPassword):
+	case errors.Is(err, store.ErrUnavailable): // observe has explained it
 		return err
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return fmt.Errorf("%w: %w", engine.ErrOver, err)
 	case !own(err):
-	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err)) // the client library has got another token by now
-	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace): // renewals go on
+	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision), // there is another token by now
+		code == codes.ResourceExhausted: // there is no space, or too many requests; renewals go on
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case code == codes.PermissionDenied, code == codes.Unauthenticated,
 		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
-	case code == codes.ResourceExhausted, code == codes.FailedPrecondition:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case code == codes.InvalidArgument, code == codes.OutOfRange:
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,7 +102,7 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		require.ErrorIs(t, explain(refused), store.ErrUnavailable)
 		require.IsType(t, engine.Answered(refused), explain(refused), "no outage")
 	}
-	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
+	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), engine.ErrOver)
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
 	for _, final := range []error{rpctypes.ErrGRPCRequestTooLarge, rpctypes.ErrGRPCCompacted} {
 		require.NotErrorIs(t, explain(final), store.ErrUnknownOutcome, "such a request never succeeds")
@@ -117,7 +116,7 @@ func TestQuestionWhileNothingIsAnswered(t *testing.T) {
 	d := watching()
 	why := errors.New("error reading server preface: EOF")
 	require.Equal(t, why, d.hint(why), "no connection was made")
-	d.connections["member"] = &connection{}
+	d.dialled["member"] = time.Now()
 	require.ErrorIs(t, d.hint(why), why)
 	require.ErrorContains(t, d.hint(why), "the port for clients")
 	require.ErrorContains(t, d.hint(why), "the scheme has to be etcd+tls")
@@ -125,32 +124,6 @@ func TestQuestionWhileNothingIsAnswered(t *testing.T) {
 	require.Equal(t, certificate, d.hint(certificate))
 	d.answered.Store(true)
 	require.Equal(t, why, d.hint(why))
-}
-
-// The server is not there at the start: a candidate reports that, and leads once the server is there.
-func TestUnreachableAtTheStart(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
-	require.NoError(t, server.Member(0).Stop())
-	c := contend(t, open(t, Config{Endpoints: server.Addrs(), TTL: shortest}), "a", "own")
-	follower := open(t, Config{Endpoints: server.Addrs()})
-	leaders := make(chan store.Leader, 1)
-	go func() {
-		leader, err := storetest.Leader(soon(t), follower, "a", &store.Leader{})
-		if err == nil {
-			leaders <- leader
-		}
-	}()
-	eventually(t, func() bool {
-		return slices.ContainsFunc(c.Errors(), func(err error) bool {
-			require.ErrorIs(t, err, store.ErrUnavailable)
-			return strings.Contains(err.Error(), "connection refused") && strings.Contains(err.Error(), server.Addrs()[0])
-		})
-	}, "an error that says why")
-	require.False(t, follower.Worked())
-	require.NoError(t, server.Member(0).Start(soon(t)))
-	receive(t, c.Terms, "it leads")
-	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)
 }
 
 // The disk's quota is used up: a campaign reports that, and goes on when there is room.

@@ -31,6 +31,9 @@ func ballotName(lease int64, nonce string) string { return leaseName(lease) + "-
 // client's concurrency.Election uses a key again.
 func entryKey(key string, revision int64) string { return key + "@" + strconv.FormatInt(revision, 10) }
 
+// entryOf is the key by which the engine knows a ballot that was read.
+func entryOf(kv *mvccpb.KeyValue) string { return entryKey(string(kv.Key), kv.CreateRevision) }
+
 // keyOf returns the ballot's key.
 func keyOf(entry string) string { return entry[:strings.LastIndexByte(entry, '@')] }
 
@@ -53,7 +56,7 @@ func isForeign(kv *mvccpb.KeyValue) bool {
 func entryState(entry string, kv *mvccpb.KeyValue) engine.State {
 	key := keyOf(entry)
 	dir := key[:strings.LastIndexByte(key, '/')+1]
-	if kv == nil || !isBallot(dir, kv) || entryKey(key, kv.CreateRevision) != entry {
+	if kv == nil || !isBallot(dir, kv) || entryOf(kv) != entry {
 		return engine.State{}
 	}
 	_, nonce, _ := strings.Cut(key[len(dir):], "-")

@@ -107,7 +107,7 @@ func (k *keeper) renew(ctx context.Context) (sent store.Instant, resp *pb.LeaseK
 	k.failed, _ = peer.FromContext(k.stream.Context())
 	if !inTime {
 		err = errLate
-		k.driver.disconnect(k.failed, sent.Time())
+		disconnect(k.failed, sent.Time())
 	}
 	k.giveUp(err)
 	return sent, nil, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -47,20 +46,11 @@ func (d *driver) now(ctx context.Context) (revision int64, err error) {
 // read reads in one transaction. It returns what each get found, and the revision of the answer; nothing if the conditions
 // do not hold. A member answers a read once it has applied all that the cluster had committed when the read came, which a
 // quorum confirms. So no answer is older than what was seen before the request was sent, unless the cluster was restored.
-//
-// If the gets are serializable, one member answers without the other members. That member might be behind, or have been
-// removed, so a lower revision proves nothing.
 func (d *driver) read(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
-	known := d.known()
-	resp, err := d.txn(ctx, conditions, gets)
-	switch {
-	case err != nil:
+	resp, err := d.change(ctx, conditions, gets...)
+	if err != nil {
 		return nil, 0, err
-	case !gets[0].IsSerializable():
-		d.saw(known.floor, resp.Header)
-	case resp.Header.Revision < known.floor || known.cluster != 0 && resp.Header.ClusterId != known.cluster:
-		return nil, 0, errBehind
 	}
 	return ranges(resp), resp.Header.Revision, nil
 }
@@ -73,28 +63,28 @@ func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 	return found
 }
 
-// change writes, if the conditions hold. If they don't hold, the caller reads why. etcd can read in the same request, but that
-// makes each change a twelfth slower.
+// change sends a transaction, and checks that the answer is one (TestAnswerInParts). If the conditions don't hold, the caller
+// reads why. etcd can read in the same request, but that makes each change a twelfth slower.
 func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	floor := d.known().floor
-	resp, err := d.txn(ctx, conditions, ops)
-	if err != nil {
-		return nil, err
-	}
-	d.saw(floor, resp.Header)
-	return resp, nil
-}
-
-// txn sends a transaction, and checks that the answer is one (TestAnswerInParts).
-func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
+	known := d.known()
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return clientv3.NewKV(client).Txn(ctx).If(conditions...).Then(ops...).Commit()
 	})
-	if err == nil && (resp.Header == nil || resp.Succeeded && len(resp.Responses) != len(ops)) {
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.Header == nil || resp.Succeeded && len(resp.Responses) != len(ops):
 		return nil, errMalformed
+	case !ops[0].IsSerializable():
+		d.saw(known.floor, resp.Header)
+	case resp.Header.Revision < known.floor, resp.Header.ClusterId != known.cluster: // which proves nothing of the cluster
+		return nil, errBehind
 	}
-	return resp, err
+	return resp, nil
 }
+
+// errBehind is the error of a request that one member alone has answered, if that lags behind, or is of another cluster.
+var errBehind = fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable)
 
 // errMalformed says that what has answered is no etcd, such as a gateway that leaves parts of the answer out.
 var errMalformed = fmt.Errorf("%w: parts are missing in the answer", store.ErrUnknownOutcome)
@@ -106,9 +96,6 @@ func first(r *pb.RangeResponse) *mvccpb.KeyValue {
 	}
 	return nil
 }
-
-// errBehind says that a member has not come as far as another one that we have seen.
-var errBehind = engine.Answered(fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable))
 
 func (d *driver) known() revisions {
 	d.mu.Lock()

@@ -69,9 +69,9 @@ func newDriver(config Config) (*driver, error) {
 		layout:    layout{config.Prefix},
 		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		endpoints: len(endpoints), client: config.Client,
-		changed: make(chan struct{}), connections: map[string]*connection{},
+		changed: make(chan struct{}), dialled: map[string]time.Time{},
+		watches: watches{queued: make(chan struct{}, 1), stream: 1, byID: map[int64]*watch{}},
 	}
-	d.watches.queued = make(chan struct{}, 1)
 	var err error
 	d.lifeline, err = config.settings().OpenLifeline(d.life, "etcd", nil)
 	return d, err
@@ -79,6 +79,3 @@ func newDriver(config Config) (*driver, error) {
 
 // renewal is how often the lease is renewed and the store confirmed.
 func (d *driver) renewal() time.Duration { return d.config.TTL / 4 }
-
-// long is how long an outage is waited for in silence.
-func (d *driver) long() time.Duration { return max(d.config.TTL, 5*time.Second) }

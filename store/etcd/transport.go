@@ -17,11 +17,9 @@ import (
 // the limit, the first read fails.
 func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	d.mu.Lock()
-	before := d.connections[address]
+	next := d.dialled[address].Add(time.Second)
 	d.mu.Unlock()
-	if before != nil {
-		adapter.PauseFor(ctx, time.Until(before.dialled.Add(time.Second)))
-	}
+	adapter.PauseFor(ctx, time.Until(next))
 	conn, err := d.config.dialer.Dial(ctx, address)
 	if err != nil {
 		return nil, err
@@ -31,7 +29,7 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	_ = c.SetReadDeadline(c.dialled.Add(max(d.limit(), time.Second)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.connections[address] = c
+	d.dialled[address] = c.dialled
 	return c, nil
 }
 
@@ -69,25 +67,37 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn. It leaves an error to Read, which first returns what the member has sent before it hung up, such
+// as the reason why it refuses a certificate (TestTLSMismatch).
+func (c *connection) Write(p []byte) (int, error) {
+	if _, err := c.Conn.Write(p); err != nil {
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	return len(p), nil
+}
+
+// RemoteAddr implements net.Conn.
+func (c *connection) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
+
+// remote is an address that tells connectionTo which connection a request was sent over.
+type remote struct {
+	net.Addr
+	connection *connection
+}
+
 // connectionTo returns the connection to a member; nil if the store did not dial it.
-func (d *driver) connectionTo(member *peer.Peer) *connection {
-	if member == nil || member.Addr == nil {
+func connectionTo(member *peer.Peer) *connection {
+	if member == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.connections {
-		if c.RemoteAddr().String() == member.Addr.String() {
-			return c
-		}
-	}
-	return nil
+	r, _ := member.Addr.(remote)
+	return r.connection
 }
 
 // disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time. A
 // connection that was dialled later owes nothing: then since.Sub(dialled) is negative, and heard never is.
-func (d *driver) disconnect(member *peer.Peer, since time.Time) {
-	if c := d.connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
+func disconnect(member *peer.Peer, since time.Time) {
+	if c := connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
 		_ = c.Close()
 	}
 }

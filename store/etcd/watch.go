@@ -36,13 +36,13 @@ type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
 	mu       sync.Mutex         // held while watches tell
-	stream   uint64             // guarded by mu, as are all below: the number of the stream, less one
+	stream   uint64             // guarded by mu, as are all below: the number of the stream, from 1 on
 	byID     map[int64]*watch   // the watches that the cluster has confirmed
 	creating []*watch           // the watches that the cluster was asked for and has not confirmed, the first asked first
 	requests []*pb.WatchRequest // to be sent
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
-	messages int                // how many have come
+	messages int64              // how many have come
 }
 
 // watch is the watch of a key.
@@ -60,7 +60,6 @@ type watch struct {
 
 	id       int64         // guarded by the mu of watches, as are all below
 	stopped  bool          // it is to be cancelled
-	over     bool          // the stream broke
 	last     *mvccpb.Event // nil if there was none
 	revision int64         // the revision of what was told last; 0 before the first
 }
@@ -91,7 +90,7 @@ func (d *driver) ready(ctx context.Context, w *watch) error {
 func (ws *watches) set(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.stream, w.ready = ws.stream+1, make(chan struct{})
+	w.stream, w.ready = ws.stream, make(chan struct{})
 	ws.creating = append(ws.creating, w)
 	w.request = &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
 		CreateRequest: &pb.WatchCreateRequest{Key: []byte(w.key)},
@@ -117,7 +116,7 @@ func (ws *watches) stop(w *watch) {
 func (ws *watches) show(w *watch, found *mvccpb.KeyValue, revision int64, sent time.Time) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.over {
+	if w.stream != ws.stream {
 		return errBroke
 	}
 	w.revision = revision
@@ -193,14 +192,6 @@ func (ws *watches) askProgress() {
 	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 }
 
-// silent reports whether the cluster has left several requests for progress unanswered. Then the stream is of no use: some
-// watch is silent, or none has been confirmed.
-func (ws *watches) silent() bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return len(ws.marks) > 2
-}
-
 // breakOff ends all watches: the stream has broken. A watch that has not been confirmed gets the error.
 func (ws *watches) breakOff(err error) {
 	if !store.Refused(err) {
@@ -209,15 +200,14 @@ func (ws *watches) breakOff(err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.creating {
-		w.over, w.err = true, err
+		w.err = err
 		close(w.ready)
 	}
 	for _, w := range ws.byID {
-		w.over = true
 		if w.revision != 0 {
 			w.tell(engine.News{Over: true})
 		}
 	}
 	ws.stream++
-	ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = nil, nil, nil, nil, false
+	ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = map[int64]*watch{}, nil, nil, nil, false
 }

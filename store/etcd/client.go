@@ -56,8 +56,6 @@ func (d *driver) connect() {
 			d.connects(client, nil)
 			return
 		case errors.Is(err, adapter.ErrPassword):
-		case errors.Is(err, store.ErrUnavailable):
-			err = d.hint(err)
 		case errors.Is(explain(err), store.ErrDenied):
 			err = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err)
 			pause = d.renewal() // the user may yet be added
@@ -73,7 +71,8 @@ func (d *driver) connect() {
 // with: observe replaces atEachToken with the present one.
 const atEachToken = "the password of the moment"
 
-// observe gives a request for a token the present password. If the answer to a request is late, observe leaves the member.
+// observe gives a request for a token the present password. A request without a connection fails at once, and says why: the
+// client library would wait, and say only that time is up. If the answer to a request is late, observe leaves the member.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
@@ -87,7 +86,7 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 	}
 	var member peer.Peer
 	sent := time.Now()
-	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
+	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member), grpc.WaitForReady(false))...)
 	if token {
 		err = d.authenticated(err)
 	}
@@ -100,16 +99,13 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 }
 
 // authenticated returns the error of a request for a token. The refusal of a password that has changed passes for one TTL: the
-// store and the cluster might have different ones meanwhile, and that costs no ballot. Before the first token, an error without
-// an answer ends the request: the client library would try again, and say only that time is up (TestTLSMismatch).
+// store and the cluster might have different ones meanwhile, and that costs no ballot.
 func (d *driver) authenticated(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case err == nil:
 		d.refusedSince = time.Time{}
-	case d.client == nil && !own(err):
-		return fmt.Errorf("%w: %v", store.ErrUnavailable, err)
 	case d.client == nil, !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed):
 	case d.refusedSince.IsZero():
 		d.refusedSince = time.Now()
@@ -234,7 +230,7 @@ func explain(err error) error {
 	case code == codes.InvalidArgument, code == codes.OutOfRange:
 		return err
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	return fmt.Errorf("%w: %s", store.ErrUnknownOutcome, status.Convert(err).Message())
 }
 
 // own reports whether an error is an answer of the cluster itself.

@@ -62,6 +62,8 @@ func TestSeveralEndpoints(t *testing.T) {
 	_, err := st.Cast(soon(t), "a", "own")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "refused by the test")
+	_, err = st.Ballots(within(t, time.Second), "a")
+	require.ErrorContains(t, err, "refused by the test")
 	seen := map[string]bool{}
 	for len(seen) < 4 {
 		seen[receive(t, dialled, "an attempt to connect")] = true

@@ -266,7 +266,7 @@ func ballotsOf(kind, election string) string {
 }
 
 // A server's data are replaced by an earlier copy. A candidate that has led since refuses tokens that are not higher
-// than its last, raises them, and leads again. For etcd see TestRestored of its package.
+// than its last, raises them, and leads again.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	type server interface {
@@ -275,6 +275,7 @@ func TestRestored(t *testing.T) {
 	}
 	for kind, start := range map[string]func(t *testing.T) server{
 		"zookeeper": func(t *testing.T) server { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
+		"etcd":      func(t *testing.T) server { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
 		"consul":    func(t *testing.T) server { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
 	} {
 		t.Run(kind, func(t *testing.T) {

@@ -18,20 +18,20 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
-// connect makes the client. With a user that takes an answer from the cluster, because the client authenticates first.
+// connect makes the client. If there is a user, the cluster must answer first: the client library authenticates.
 func (d *driver) connect() {
+	long := max(d.config.TTL, 5*time.Second)
 	config := clientv3.Config{
 		Endpoints: d.config.Endpoints,
 		Username:  d.config.User, Password: atEachToken,
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
-		DialTimeout: d.long() * 3 / 4, // of the authentication: a campaign can then still say why it fails
-		Logger:      zap.NewNop(),     // what matters is in the store's errors
+		DialTimeout: long * 3 / 4, // of the authentication
+		Logger:      zap.NewNop(), // what matters is in the store's errors
 		// A connection that has died in silence is given up; the least that the library and servers allow.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{
@@ -39,49 +39,45 @@ func (d *driver) connect() {
 			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-				MinConnectTimeout: d.long(),
+				MinConnectTimeout: long,
 			}),
 			grpc.WithChainUnaryInterceptor(d.observe),
 			grpc.WithIdleTimeout(0), // of a lifeline's connection: the store's is never idle
 		},
 	}
-	if d.config.TLS != nil {
-		config.DialOptions = append(config.DialOptions,
-			grpc.WithTransportCredentials(security{credentials.NewTLS(d.config.TLS), d}))
+	if t := d.config.TLS; t != nil && t.ServerName != "" { // instead of the endpoint's name (TestTLS)
+		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(t.ServerName))
 	}
-	var retries adapter.Retries
 	for d.life.Background.Err() == nil {
 		client, err := clientv3.New(config)
+		pause := time.Second
 		switch {
 		case err == nil:
-			d.connects(func() { d.client, d.refused = client, nil })
+			d.connects(client, nil)
 			return
 		case errors.Is(err, adapter.ErrPassword):
-			d.connects(func() { d.refused = err })
 		case errors.Is(explain(err), store.ErrDenied):
-			d.connects(func() { d.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err) })
-			adapter.PauseFor(d.life.Background, d.renewal()) // the user may yet be added
-			continue
+			err = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err)
+			pause = d.renewal() // the user may yet be added
 		default:
-			d.connects(func() { d.refused = nil })
-			if d.untroubled() {
-				d.troubled(err)
-			}
+			err = d.hint(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 		}
-		retries.Pause(d.life.Background)
+		d.connects(nil, err)
+		adapter.PauseFor(d.life.Background, pause)
 	}
 }
 
-// atEachToken is the password that the client library knows. It asks for a token again and again, with the password that it
-// was made with: observe puts the present one in its place.
+// atEachToken is the password that the client library knows. The library asks for tokens with the password that it was made
+// with: observe replaces atEachToken with the present one.
 const atEachToken = "the password of the moment"
 
-// observe remembers why a request found no connection: the client library tells its caller only that time is up. If the
-// answer is late, observe leaves the member. A request for a token gets the present password.
+// observe gives a request for a token the present password. A request without a connection fails at once, and says why: the
+// client library would wait, and say only that time is up. If the answer to a request is late, observe leaves the member.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
-	if auth, ok := req.(*pb.AuthenticateRequest); ok {
+	auth, token := req.(*pb.AuthenticateRequest)
+	if token {
 		password, err := d.config.PasswordFunc(ctx)
 		if err != nil {
 			return err
@@ -90,91 +86,68 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 	}
 	var member peer.Peer
 	sent := time.Now()
-	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
-	if method == pb.Auth_Authenticate_FullMethodName {
-		d.authenticated(err)
+	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member), grpc.WaitForReady(false))...)
+	if token {
+		err = d.authenticated(err)
 	}
-	if err != nil && context.Cause(ctx) == errLate {
-		d.disconnect(&member, sent)
-	}
-	switch status.Code(err) {
-	case codes.OK:
-		d.troubled(nil)
-	case codes.Canceled:
-	case codes.DeadlineExceeded:
-		// The reason is known already, unless the message has the latest.
-		if message := status.Convert(err).Message(); d.untroubled() || strings.Contains(message, "connection error") {
-			d.troubled(errors.New(message))
-		}
-	default:
-		d.troubled(errors.New(status.Convert(err).Message()))
+	if err == nil || own(err) {
+		d.answered.Store(true)
+	} else if context.Cause(ctx) == errLate {
+		disconnect(&member, sent)
 	}
 	return err
 }
 
-// authenticated notes how a request for a token went.
-func (d *driver) authenticated(err error) {
+// authenticated returns the error of a request for a token. The refusal of a password that has changed passes for one TTL: the
+// store and the cluster might have different ones meanwhile, and that costs no ballot.
+func (d *driver) authenticated(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case err == nil:
 		d.refusedSince = time.Time{}
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed) && d.refusedSince.IsZero():
+	case d.client == nil, !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed):
+	case d.refusedSince.IsZero():
 		d.refusedSince = time.Now()
+		fallthrough
+	case time.Since(d.refusedSince) < d.config.TTL:
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, rpctypes.Error(err)))
 	}
+	return err
 }
 
-// mayPass returns an error that says so of a refused password, for a TTL: while a password changes, the store might have
-// another one than the cluster, and that costs no ballot.
-func (d *driver) mayPass(err error) error {
+// hint adds a question to an error if connections are made and the cluster has answered nothing so far: a newcomer might
+// have chosen another port, or TLS on one side only. An error about a certificate shows TLS on both sides.
+func (d *driver) hint(err error) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !errors.Is(err, rpctypes.ErrAuthFailed) || time.Since(d.refusedSince) >= d.config.TTL {
+	dialled := len(d.dialled) > 0
+	d.mu.Unlock()
+	if !dialled || d.answered.Load() || strings.Contains(err.Error(), "certificate") {
 		return err
 	}
-	return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	return adapter.HintTLS(fmt.Errorf("%w; is this the port for clients, 2379 by default?", err), "etcd", d.config.TLS != nil)
 }
 
-func (d *driver) untroubled() bool {
+// connects notes the client, or why there is none, and wakes the calls that wait for the client.
+func (d *driver) connects(client *clientv3.Client, noClient error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.trouble == nil
-}
-
-// unreached says why nothing came before ctx ended.
-func (d *driver) unreached(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	cause := context.Cause(ctx)
-	if d.trouble == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, store.ErrClosed) {
-		return cause
-	}
-	if rest, ok := strings.CutPrefix(d.trouble.Error(), cause.Error()); ok { // the client library says so too
-		return fmt.Errorf("%w%s", cause, rest)
-	}
-	return fmt.Errorf("%w: %w", cause, d.trouble)
-}
-
-// connects changes the driver's state and wakes the calls that wait for the client.
-func (d *driver) connects(change func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	change()
+	d.client, d.noClient = client, noClient
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
-// connected returns the client as soon as there is one, and no connection is being made. So the time that this takes
-// counts neither against a request nor against the lease, and a request without a connection is known not to be sent
+// connected returns the client as soon as there is one, and no connection is being made. That time counts neither against a
+// request nor against the lease, and a request without a connection is known not to be sent
 // (TestFirstLeaseWaitsForTheConnection).
 func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	for ctx.Err() == nil {
 		d.mu.Lock()
-		client, changed, refused := d.client, d.changed, d.refused
+		client, changed, noClient := d.client, d.changed, d.noClient
 		d.mu.Unlock()
 		switch {
-		case refused != nil:
-			return nil, refused
+		case noClient != nil:
+			return nil, noClient
 		case client == nil:
 			select {
 			case <-changed:
@@ -195,15 +168,11 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 			return client, nil
 		}
 	}
-	err := d.unreached(ctx)
-	if !errors.Is(err, store.ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return nil, err
+	return nil, d.hint(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 }
 
-// errNotConnected is the reason if a request is given up that was not sent.
-var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavailable)
+// errNotConnected is why a request was not sent.
+var errNotConnected = errors.New("no answer from any server")
 
 // request sends one request and explains its error: ErrUnknownOutcome if it may have been carried out.
 func request[T any](ctx context.Context, d *driver, send func(context.Context, *clientv3.Client) (T, error)) (T, error) {
@@ -218,29 +187,17 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	attempt, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
 	value, err := send(attempt, client)
-	switch {
-	case err == nil:
+	if err == nil {
 		return value, nil
-	case ctx.Err() != nil:
-		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, d.unreached(ctx))
 	}
-	return none, d.because(d.mayPass(explain(err)))
-}
-
-// because returns the reason why there is no answer, if the reason is known, and otherwise the error. An error of the
-// cluster's own is an answer, and is returned.
-func (d *driver) because(err error) error {
-	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok || errors.Is(err, adapter.ErrPassword) {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
-		if errors.Is(err, kind) && d.trouble != nil {
-			return fmt.Errorf("%w: %w", kind, d.trouble)
+	err = explain(err)
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		if attempt.Err() != nil { // the client library says only that time is up
+			err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(attempt))
 		}
+		err = d.hint(err)
 	}
-	return err
+	return none, err
 }
 
 // errClientClosed says that the program has closed the client of Config.Client.
@@ -255,27 +212,31 @@ func explain(err error) error {
 	}
 	err = rpctypes.Error(err)
 	code := status.Code(err)
-	own := strings.HasPrefix(status.Convert(err).Message(), "etcdserver: ")
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
-		code, own = e.Code(), true
+		code = e.Code()
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, adapter.ErrPassword):
+	case errors.Is(err, store.ErrUnavailable): // observe has explained it
 		return err
-	case !own:
-	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err)) // the client library has got another token by now
-	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace): // renewals go on
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return fmt.Errorf("%w: %w", engine.ErrOver, err)
+	case !own(err):
+	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision), // there is another token by now
+		code == codes.ResourceExhausted: // there is no space, or too many requests; renewals go on
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case code == codes.PermissionDenied, code == codes.Unauthenticated,
 		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
-	case code == codes.ResourceExhausted, code == codes.FailedPrecondition:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case code == codes.InvalidArgument, code == codes.OutOfRange:
 		return err
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	return fmt.Errorf("%w: %s", store.ErrUnknownOutcome, status.Convert(err).Message())
+}
+
+// own reports whether an error is an answer of the cluster itself.
+func own(err error) bool {
+	_, known := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
+	return known || strings.HasPrefix(status.Convert(err).Message(), "etcdserver: ")
 }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.

@@ -36,9 +36,9 @@ type Config struct {
 
 	// User and Password are a user of the cluster. Default: none.
 	User, Password string
-	// PasswordFunc returns the password instead, if it may change. The store calls it for each token of the cluster, and never keeps what it
-	// returns. It returns when ctx ends. Its error is that of an attempt, which is made again after a pause; nothing that
-	// works ends by it. Default: none.
+	// PasswordFunc returns the password, if it might change. The store calls it for each token of the cluster, and does not
+	// keep the result. It must return when ctx ends. After an error the store tries again later, and ends nothing that
+	// works. Default: none.
 	PasswordFunc func(ctx context.Context) (string, error)
 	// TLS turns on TLS. If TLS has no ServerName, the name of the endpoint is used.
 	TLS *tls.Config
@@ -49,9 +49,9 @@ type Config struct {
 	// session ends after its TTL. See docs/lifeline.md.
 	Lifeline string
 
-	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User,
-	// Password, PasswordFunc, TLS, Dial and Lifeline can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
-	// such as those of etcd's package namespace: use Prefix instead.
+	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User, Password,
+	// PasswordFunc, TLS, Dial and Lifeline can't be set with Client. The store ignores wrappers around its KV, Lease or
+	// Watcher, such as those of etcd's package namespace: use Prefix instead.
 	Client *clientv3.Client
 
 	// Logger is that of [store.Options].

@@ -2,8 +2,6 @@ package etcd
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,57 +11,12 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// TestEntryIsReadWithoutItsValue: a watch of an entry tells the same whatever its value is, and does not read that.
-func TestEntryIsReadWithoutItsValue(t *testing.T) {
-	t.Parallel()
-	var m meter
-	servers := sharedServer(t).Addrs()
-	owner, other := begun(t, Config{Endpoints: servers, TTL: long}), begun(t, Config{Endpoints: servers, TTL: long, Dial: m.Dial})
-	session, _, err := owner.Open(soon(t))
-	require.NoError(t, err)
-	election, value := newElection(), strings.Repeat("v", store.MaxValue)
-	enter := func() engine.Entry {
-		e, err := session.Enter(soon(t), election, engine.Nonce{Name: rand.Text()}, value)
-		require.NoError(t, err)
-		return e
-	}
-	entry := enter()
-	read := func(e engine.Entry) (s engine.State) {
-		told := make(chan engine.State, 100)
-		w, err := other.WatchEntry(soon(t), e.Key, func(n engine.News) {
-			if n.State != nil {
-				told <- *n.State
-			}
-		})
-		require.NoError(t, err)
-		defer w.Stop()
-		return receive(t, told, "the state")
-	}
-	nonce := func(e engine.Entry) string {
-		_, n, _ := strings.Cut(e.Key, "-")
-		n, _, _ = strings.Cut(n, "@")
-		return n
-	}
-	want := engine.State{Token: entry.Token, Session: session.ID(), Nonce: nonce(entry)}
-	require.Equal(t, want, read(entry))
-	require.Less(t, m.received.Load(), int64(len(value)/2))
-
-	require.NoError(t, owner.RequestResignation(soon(t), election, entry.Token))
-	want.Resign = true
-	require.Equal(t, want, read(entry))
-	key, _, _ := strings.Cut(entry.Key, "@")
-	_, err = operator(t).Put(soon(t), key, "without a lease")
-	require.NoError(t, err)
-	require.Zero(t, read(entry), "it is no ballot any more")
-}
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
@@ -81,15 +34,25 @@ func TestDriver(t *testing.T) {
 	})
 }
 
-// The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.
+// The entry ahead is the ballot that was created last before it, and First is the one that was created first. Keys that are no
+// ballots do not count, and cost one request more.
 func TestPlace(t *testing.T) {
 	t.Parallel()
-	d, s := opened(t)
-	put := func(name string, lease int64) {
+	reads, turn := 0, uint64(0)
+	d, s := opened(t, each(func(_ string, _ any, send func() error) error { reads++; return send() }))
+	first := func(e engine.Entry, requests int) {
 		t.Helper()
-		write(t, d, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
+		want := engine.State{}
+		if e.Token != 0 {
+			_, nonce, _ := strings.Cut(keyOf(e.Key), s.ID()+"-")
+			want = engine.State{Token: e.Token, Session: s.ID(), Nonce: nonce}
+		}
+		reads = 0
+		got, err := d.First(soon(t), "x")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, requests, reads)
 	}
-	turn := uint64(0)
 	enter := func() engine.Entry {
 		t.Helper()
 		turn++
@@ -101,95 +64,67 @@ func TestPlace(t *testing.T) {
 		require.Equal(t, e, again, "and so does entering again")
 		return e
 	}
-	first := enter()
-	require.Zero(t, first.Place)
-	second := enter()
-	require.Equal(t, engine.Place{Nearest: first.Key}, second.Place)
-	third := enter()
-	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: third}))
+	remove := func(e engine.Entry) { require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e})) }
+	put := func(name string, lease int64) {
+		write(t, d, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
+	}
+	first(engine.Entry{}, 1)
+	one := enter()
+	require.Zero(t, one.Place)
+	first(one, 1)
+	two := enter()
+	require.Equal(t, engine.Place{Nearest: one.Key}, two.Place)
 	put("foreign", 0)
 	put("foreign2", s.id)
-	third = enter()
-	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: first}))
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: second}))
-	place, err := d.Ahead(soon(t), third)
+	three := enter()
+	require.Equal(t, engine.Place{Nearest: two.Key, More: true}, three.Place)
+	remove(one)
+	first(two, 1)
+	remove(two)
+	first(three, 2)
+	place, err := d.Ahead(soon(t), three)
 	require.NoError(t, err)
 	require.Zero(t, place)
-	_, err = d.Ahead(soon(t), second)
+	_, err = d.Ahead(soon(t), two)
 	require.ErrorIs(t, err, engine.ErrGone)
-	_, err = s.Acknowledge(soon(t), second, "v")
+	_, err = s.Acknowledge(soon(t), two, "v")
 	require.ErrorIs(t, err, engine.ErrGone)
+	remove(three)
+	first(engine.Entry{}, 2)
 }
 
-// The first of the queue is read by one request, and by one more if keys that are no ballots are ahead of it.
-func TestFirst(t *testing.T) {
-	t.Parallel()
-	var reads int
-	d, s := opened(t, each(func(method string, req any, send func() error) error {
-		reads++
-		return send()
-	}))
-	reads = 0
-	state := func(want engine.State, requests int) {
-		t.Helper()
-		got, err := d.First(soon(t), "x")
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.Equal(t, requests, reads)
-		reads = 0
-	}
-	state(engine.State{}, 1)
-	e := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
-	reads = 0
-	want := engine.State{Token: e.Token, Session: s.ID(), Nonce: "n"}
-	state(want, 1)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e}))
-	for _, name := range []string{"a", "b", "c"} {
-		write(t, d, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
-	}
-	reads = 0
-	state(engine.State{}, 2)
-	e = enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
-	reads, want.Token = 0, e.Token
-	state(want, 2)
-	state(want, 2)
-}
-
-// The entry ahead is read from one member. If that member lags behind what was seen, all are asked.
+// The entry ahead is read from one member. If that lags behind what was seen, or is of another cluster, or does not have the
+// entry, all are asked. One member is no proof of a restored cluster.
 func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	t.Parallel()
 	var alone []bool // of each read
-	d, s := opened(t, each(func(method string, req any, send func() error) error {
-		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
+	d, s := opened(t, each(func(_ string, req any, send func() error) error {
+		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 1 && txn.Success[0].GetRequestRange() != nil {
 			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
 		}
 		return send()
 	}))
 	e := enter(t, s, "x", engine.Nonce{Name: "n", Turn: 1})
-	place, err := d.Ahead(soon(t), e)
-	require.NoError(t, err)
-	require.Zero(t, place)
-	require.Equal(t, []bool{true}, alone)
-
+	asks := func(want error, reads ...bool) {
+		t.Helper()
+		alone = nil
+		_, err := d.Ahead(soon(t), e)
+		require.ErrorIs(t, err, want)
+		require.Equal(t, reads, alone)
+	}
+	asks(nil, true)
+	d.revisions.cluster++
+	asks(nil, true, false)
+	asks(nil, true)
+	history := d.history()
 	d.raise(d.known().floor + 1_000_000) // as if another member had reported it
-	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	_, _, err := d.read(soon(t), nil, d.nearest("x", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind)
-	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
-	_, err = d.Ahead(soon(t), e)
-	require.ErrorIs(t, err, errBehind)
-	require.Equal(t, []bool{true, true, true, false}, alone)
-
-	d.revisions = revisions{cluster: d.revisions.cluster + 1}
-	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
-	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
-
-	alone, d.revisions = nil, revisions{}
-	e.Token++ // it does not stand, according to one member
-	_, err = d.Ahead(soon(t), e)
-	require.ErrorIs(t, err, engine.ErrGone)
-	require.Equal(t, []bool{true, false}, alone)
+	require.NoError(t, history.Err())
+	asks(nil, true, false)
+	require.ErrorIs(t, context.Cause(history), errRestored)
+	e.Token++ // it does not stand
+	asks(engine.ErrGone, true, false)
 }
 
 // inMany casts a ballot in each of n elections and follows each.
@@ -276,10 +211,14 @@ func TestRoundTrips(t *testing.T) {
 // The read of a key that is to be watched fails. The watch is taken back: the engine sets another one each time.
 func TestWatchWithoutAReadIsTakenBack(t *testing.T) {
 	t.Parallel()
-	var b between
-	d, _ := opened(t, b.intercept)
-	fail := func(*pb.TxnRequest) error { return errors.New("no answer") }
-	b.before.Store(&fail)
+	fails := false
+	d, _ := opened(t, each(func(_ string, _ any, send func() error) error {
+		if fails {
+			return errUnavailable
+		}
+		return send()
+	}))
+	fails = true
 	for range 3 {
 		_, err := d.WatchLeader(soon(t), "x", func(engine.News) {})
 		require.Error(t, err)

@@ -1,18 +1,16 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// stands is the condition that the entry does.
+// stands is the condition that the entry exists.
 func stands(e engine.Entry) []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(keyOf(e.Key)), "=", int64(e.Token))}
 }
@@ -21,44 +19,35 @@ func stands(e engine.Entry) []clientv3.Cmp {
 // What is ahead is the key that was created last before. The cost does not grow with the number of ballots. The same
 // transaction looks for candidates that would not wait for the entry (peers.go).
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	name, dir := s.driver.layout.ack(election), s.driver.layout.dir(election)
-	key := dir + ballotName(s.id, n.Name)
-	if err := s.twinless(ctx, election); err != nil {
+	d := s.driver
+	name, key := d.layout.ack(election), d.layout.dir(election)+ballotName(s.id, n.Name)
+	if err := s.twinless(ctx, name); err != nil {
 		return engine.Entry{}, err
 	}
-	ops := append([]clientv3.Op{nearest(dir), clientv3.OpPut(key, value, s.onLease())}, below(name)...)
-	resp, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)}, ops...)
+	resp, err := d.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)},
+		append(below(name), d.nearest(election), clientv3.OpPut(key, value, s.onLease()))...)
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	s.mu.Lock()
-	s.put = key
-	s.mu.Unlock()
-	e := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}
+	e, found := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}, ranges(resp)
 	if !resp.Succeeded { // an earlier request was carried out
-		found, _, err := s.driver.read(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))
-		if err != nil { // the entry might stand
+		if found, _, err = d.read(ctx, nil, append(below(name), clientv3.OpGet(key))...); err != nil { // the entry might stand
 			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
-		own := first(found[0])
+		own := first(found[2])
 		if own == nil {
 			return engine.Entry{}, fmt.Errorf("%w: it was deleted at once", engine.ErrGone)
 		}
 		e.Token = uint64(own.CreateRevision)
 	}
 	e.Key = entryKey(key, int64(e.Token))
-	known, found := false, ranges(resp)
+	if err = alone(name, peers(name, found[:2])); err != nil {
+		return e, err
+	}
 	if resp.Succeeded {
-		e.Place, known = placeIn(dir, found[0])
-		found = found[2:]
-	} else if found, _, err = s.driver.read(ctx, nil, below(name)...); err != nil {
-		return e, err
-	}
-	if err := s.driver.alone(ctx, name, found); err != nil {
-		return e, err
-	}
-	if !known {
-		e.Place, err = s.driver.Ahead(ctx, e)
+		e.Place, err = d.place(ctx, e, found[2])
+	} else {
+		e.Place, err = d.Ahead(ctx, e)
 	}
 	return e, err
 }
@@ -78,7 +67,7 @@ func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
 // Void implements engine.Session.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	key, mark := s.driver.layout.dir(election)+ballotName(s.id, n.Name), s.driver.layout.void(s.id, n.Slot)
-	resp, err := s.change(ctx, nil, clientv3.OpDelete(key), clientv3.OpPut(mark, "", s.onLease()))
+	resp, err := s.driver.change(ctx, nil, clientv3.OpDelete(key), clientv3.OpPut(mark, "", s.onLease()))
 	switch {
 	case errors.Is(err, store.ErrDenied): // etcd does not say what it denies
 		return fmt.Errorf("%w: this needs write permission on %q and %q", err, key, mark)
@@ -91,8 +80,23 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return nil
 }
 
-// Remove implements engine.Session. What another session holds at the acknowledgement's key stays
-// (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
+// Acknowledge implements engine.Session. It is one transaction: the ballot exists, and the value is put on the same lease. A
+// ballot that was first and exists is still first, since no ballot ever comes before it. So what is at the key is no other
+// leader's of this queue, and is replaced, even if the lease of another program holds it
+// (TestAcknowledgementReplacesWhatIsThere).
+func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
+	resp, err := s.driver.change(ctx, stands(e), clientv3.OpPut(s.driver.layout.ack(e.Election), value, s.onLease()))
+	switch {
+	case err != nil:
+		return 0, err
+	case !resp.Succeeded:
+		return 0, engine.ErrGone
+	}
+	return uint64(resp.Header.Revision), nil
+}
+
+// Remove implements engine.Session. It leaves an acknowledgement that another session holds, or that belongs to another
+// ballot of this session (TestRemoveLeavesTheAcknowledgementOfOthers).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	ack := s.driver.layout.ack(r.Election)
 	remove := []clientv3.Op{clientv3.OpDelete(keyOf(r.Key))}
@@ -100,7 +104,7 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 		own := []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))}
 		remove = append(remove, clientv3.OpTxn(own, []clientv3.Op{clientv3.OpDelete(ack)}, nil))
 	}
-	resp, err := s.change(ctx, stands(r.Entry), remove...)
+	resp, err := s.driver.change(ctx, stands(r.Entry), remove...)
 	if err != nil || resp.Succeeded || !r.Acknowledged {
 		return err
 	}
@@ -112,17 +116,6 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	if held.GetLease() != s.id || r.Revision != 0 && held.ModRevision != int64(r.Revision) || r.Revision == 0 && !r.Alone() {
 		return err
 	}
-	_, err = s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)}, clientv3.OpDelete(ack))
+	_, err = s.driver.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)}, clientv3.OpDelete(ack))
 	return err
-}
-
-// ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key. If nothing is there, held has
-// the revision 0.
-func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool, held *mvccpb.KeyValue, err error) {
-	found, _, err := d.read(ctx, nil,
-		clientv3.OpGet(keyOf(e.Key), clientv3.WithKeysOnly()), clientv3.OpGet(d.layout.ack(e.Election)))
-	if err != nil {
-		return false, nil, err
-	}
-	return first(found[0]).GetCreateRevision() == int64(e.Token), cmp.Or(first(found[1]), new(mvccpb.KeyValue)), nil
 }

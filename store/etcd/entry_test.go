@@ -1,15 +1,17 @@
 package etcd
 
 import (
+	"context"
 	"fmt"
-	"strconv"
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/status"
 )
 
 // Two ballots of one lease are deleted in one step, one behind the other. The second is not first at any moment.
@@ -35,96 +37,71 @@ func TestBallotsOfOneLeaseDeletedTogether(t *testing.T) {
 	}
 }
 
-// marks returns the revisions of the marks of the session, by slot.
-func (s *session) marks(t *testing.T) map[string]int64 {
-	t.Helper()
-	prefix := s.driver.layout.prefix + "/_void/" + s.ID() + "-"
-	found, _, err := s.driver.read(soon(t), nil, clientv3.OpGet(prefix, clientv3.WithPrefix()))
-	require.NoError(t, err)
-	list := map[string]int64{}
-	for _, kv := range found[0].Kvs {
-		list[string(kv.Key[len(prefix):])] = kv.ModRevision
-	}
-	return list
-}
-
-// asOfNow is a session with the requests that this one would send now, which arrive late.
-func (s *session) asOfNow() *session {
-	return &session{driver: s.driver, id: s.id, voided: s.voided}
-}
-
-// Once a turn of a slot is void, no late request creates an entry of this turn or an earlier one, also if requests to
+// Once a turn of a slot is void, no late request creates an entry of this turn or an earlier one, even if requests to
 // void arrive late. The next turn stands, at the latest once it was void itself.
 func TestVoid(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
+	asOfNow := func() *session { // with the requests that the session would send now, which arrive late
+		return &session{driver: d, id: s.id, voided: s.voided, single: map[string]bool{}}
+	}
 	nonce := func(turn uint64) engine.Nonce {
 		return engine.Nonce{Name: fmt.Sprintf("nonce%d", turn), Slot: 3, Turn: turn}
 	}
-	enters := func(turn uint64) {
+	marks := func() int {
 		t.Helper()
-		enter(t, s, "x", nonce(turn))
+		found, _, err := d.read(soon(t), nil, clientv3.OpGet(d.layout.prefix+"/_void/"+s.ID()+"-", clientv3.WithPrefix()))
+		require.NoError(t, err)
+		return len(found[0].Kvs)
+	}
+	stand := func(n int) {
+		t.Helper()
+		list, err := d.Ballots(soon(t), "x")
+		require.NoError(t, err)
+		require.Len(t, list, n)
 	}
 	isVoid := func(s *session, turn uint64) {
 		t.Helper()
 		_, err := s.Enter(soon(t), "x", nonce(turn), "v")
 		require.ErrorIs(t, err, engine.ErrGone)
 	}
-	standing := func() int {
+	void := func(turn uint64) {
 		t.Helper()
-		list, err := d.Ballots(soon(t), "x")
-		require.NoError(t, err)
-		return len(list)
+		require.NoError(t, s.Void(soon(t), "x", nonce(turn)))
+		stand(0)
 	}
-	first := s.asOfNow()
-	enters(1)
-	require.Empty(t, s.marks(t), "a mark costs nothing before it is needed")
-	require.NoError(t, s.Void(soon(t), "x", nonce(1)))
-	require.Zero(t, standing())
+	first := asOfNow()
+	enter(t, s, "x", nonce(1))
+	require.Zero(t, marks(), "a mark costs nothing before it is needed")
+	void(1)
 	isVoid(first, 1)
-	second := s.asOfNow()
-	enters(2)
-	enters(2)
-	require.Equal(t, 1, standing())
-	require.NoError(t, s.Void(soon(t), "x", nonce(2)))
-	require.Zero(t, standing())
+	second := asOfNow()
+	enter(t, s, "x", nonce(2))
+	void(2)
 	isVoid(first, 1)
 	isVoid(second, 2)
 
 	require.NoError(t, first.Void(soon(t), "x", nonce(1))) // late
-	require.Len(t, s.marks(t), 1)
+	require.Equal(t, 1, marks())
 	isVoid(second, 2)
 	isVoid(s, 3)
-	third := s.asOfNow()
-	require.NoError(t, s.Void(soon(t), "x", nonce(3)))
-	isVoid(third, 3)
-	enters(4)
-	require.Equal(t, 1, standing())
+	void(3)
+	enter(t, s, "x", nonce(4))
+	stand(1)
 
-	// An operator deletes everything below the prefix.
-	fifth := s.asOfNow()
-	require.NoError(t, d.Clear(soon(t), ""))
+	fifth := asOfNow()
+	require.NoError(t, d.Clear(soon(t), "")) // by an operator
 	isVoid(s, 5)
-	require.NoError(t, s.Void(soon(t), "x", nonce(5)))
+	void(5)
 	isVoid(fifth, 5)
-	enters(6)
-	require.Equal(t, 1, standing())
+	enter(t, s, "x", nonce(6))
 
-	for slot := range engine.Slots {
-		for turn := range uint64(3) {
-			n := engine.Nonce{Name: fmt.Sprint("slot", slot, turn), Slot: slot, Turn: turn + 20}
-			require.NoError(t, s.Void(soon(t), strconv.Itoa(slot), n))
-		}
-	}
-	marks := s.marks(t)
-	require.Len(t, marks, engine.Slots)
-	for slot, revision := range s.voided {
-		require.Equal(t, marks[strconv.Itoa(slot)], revision)
-	}
+	require.NoError(t, s.Void(soon(t), "x", engine.Nonce{Name: "other", Slot: engine.Slots - 1, Turn: 1}))
+	require.Equal(t, 2, marks(), "one for each slot")
 	require.NoError(t, s.End(soon(t), nil))
-	require.Empty(t, s.marks(t), "they go with the lease")
+	require.Zero(t, marks(), "they go with the lease")
 	require.ErrorIs(t, s.Void(soon(t), "x", nonce(30)), engine.ErrOver)
-	_, err := (&session{driver: d, id: s.id}).Enter(soon(t), "x", nonce(30), "v")
+	_, err := (&session{driver: d, id: s.id, single: map[string]bool{}}).Enter(soon(t), "x", nonce(30), "v")
 	require.ErrorIs(t, err, engine.ErrOver)
 }
 
@@ -132,29 +109,81 @@ func TestVoid(t *testing.T) {
 // voids it.
 func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	t.Parallel()
-	behind := func() {}
-	d, s := opened(t, each(func(method string, req any, send func() error) error {
-		err := send()
-		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 4 {
-			behind()
+	silent := false
+	_, s := opened(t, each(func(_ string, req any, send func() error) error {
+		if txn, ok := req.(*pb.TxnRequest); ok && silent && len(txn.Compare) == 0 { // the read of the own key
+			return errUnavailable
 		}
-		return err
+		return send()
 	}))
 	n := engine.Nonce{Name: "n", Turn: 1}
 	enter(t, s, "x", n)
-	behind = func() { d.raise(d.known().floor + 1_000_000) } // the member that is asked next lags behind another one
+	silent = true
 	_, err := s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// Remove of an entry that another client deleted also removes the acknowledgement, if that belongs to the entry. If it
-// belongs to another session it stays, even at the same revision, which a restored cluster gives out again.
+// If the context of a call ends before the answer comes, the request might have been carried out.
+func TestContextEndsBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(soon(t))
+	ends := false
+	d, _ := opened(t, each(func(_ string, _ any, send func() error) error {
+		err := send()
+		if ends {
+			cancel()
+			return status.FromContextError(context.Canceled).Err()
+		}
+		return err
+	}))
+	ends = true
+	_, err := d.change(ctx, nil, clientv3.OpPut(d.layout.ack("x"), "v"))
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An acknowledgement is one request. It replaces what is at the key, even if the lease of another program holds it, and goes
+// with the leader's ballot.
+func TestAcknowledgementReplacesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	d, s := opened(t, each(func(_ string, _ any, send func() error) error { requests++; return send() }))
+	other, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	for name, holder := range map[string]clientv3.LeaseID{
+		"no lease": 0, "its own lease": clientv3.LeaseID(s.id), "another lease": clientv3.LeaseID(other.(*session).id),
+	} {
+		e := enter(t, s, name, engine.Nonce{Name: "n", Turn: 1})
+		write(t, d, clientv3.OpPut(d.layout.ack(name), "another's", clientv3.WithLease(holder)))
+		before := requests
+		revision, err := s.Acknowledge(soon(t), e, "own")
+		require.NoError(t, err)
+		require.Equal(t, before+1, requests)
+		held := ackOf(t, d, name)
+		require.Equal(t, "own", string(held.Value))
+		require.Equal(t, []int64{s.id, int64(revision)}, []int64{held.Lease, held.ModRevision})
+		require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision}))
+		require.Nil(t, ackOf(t, d, name))
+	}
+	require.NoError(t, other.End(soon(t), nil))
+}
+
+// ackOf returns what is at the acknowledgement's key, or nil.
+func ackOf(t *testing.T, d *driver, election string) *mvccpb.KeyValue {
+	t.Helper()
+	held, _, err := d.readKey(soon(t), d.layout.ack(election))
+	require.NoError(t, err)
+	return held
+}
+
+// Remove deletes the acknowledgement if it is known to be the entry's. If another client has deleted the entry, the revision
+// says so. What another session holds stays, even at the same revision, which a restored cluster gives out again.
 func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
-	other, _, err := d.Open(soon(t))
+	opened, _, err := d.Open(soon(t))
 	require.NoError(t, err)
-	turn := uint64(0)
+	other, turn := opened.(*session), uint64(0)
 	lead := func(s engine.Session, election string) (engine.Entry, uint64) {
 		t.Helper()
 		turn++
@@ -163,21 +192,22 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 		require.NoError(t, err)
 		return e, revision
 	}
-	yes, no := func() bool { return true }, func() bool { return false }
+	own := func(own, _ uint64) uint64 { return own }
+	unknown := func(_, _ uint64) uint64 { return 0 }
 	for name, c := range map[string]struct {
-		next     engine.Session // acknowledges after the entry was deleted; nil if no session does
+		next     *session // acknowledges after the entry was deleted; nil if no session does
 		revision func(own, next uint64) uint64
-		alone    func() bool
+		alone    bool
 		stays    bool
 	}{
-		"its own":                               {revision: func(own, _ uint64) uint64 { return own }, alone: no},
-		"its own, of another revision":          {revision: func(own, _ uint64) uint64 { return own - 1 }, alone: yes, stays: true},
-		"its own, perhaps":                      {revision: func(_, _ uint64) uint64 { return 0 }, alone: yes},
-		"perhaps another ballot's":              {revision: func(_, _ uint64) uint64 { return 0 }, alone: no, stays: true},
-		"another ballot's":                      {s, func(own, _ uint64) uint64 { return own }, yes, true},
-		"another session's":                     {other, func(own, _ uint64) uint64 { return own }, yes, true},
-		"another session's, of the revision":    {other, func(_, next uint64) uint64 { return next }, yes, true},
-		"another session's, revision not known": {other, func(_, _ uint64) uint64 { return 0 }, yes, true},
+		"its own":                               {revision: own},
+		"its own, of another revision":          {revision: func(own, _ uint64) uint64 { return own - 1 }, alone: true, stays: true},
+		"its own, perhaps":                      {revision: unknown, alone: true},
+		"perhaps another ballot's":              {revision: unknown, stays: true},
+		"another ballot's":                      {s, own, true, true},
+		"another session's":                     {other, own, true, true},
+		"another session's, of the revision":    {other, func(_, next uint64) uint64 { return next }, true, true},
+		"another session's, revision not known": {other, unknown, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, own := lead(s, name)
@@ -187,56 +217,18 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 				_, next = lead(c.next, name)
 			}
 			require.NoError(t, s.Remove(soon(t), engine.Removal{
-				Entry: e, Led: true, Acknowledged: true, Revision: c.revision(own, next), Alone: c.alone,
+				Entry: e, Led: true, Acknowledged: true, Revision: c.revision(own, next), Alone: func() bool { return c.alone },
 			}))
-			_, held, err := d.ballotAndAck(soon(t), e)
-			require.NoError(t, err)
-			require.Equal(t, c.stays, held.ModRevision != 0)
+			require.Equal(t, c.stays, ackOf(t, d, name) != nil)
 		})
 	}
-	require.NoError(t, other.End(soon(t), nil))
-}
-
-// While the entry stands, Remove deletes what its session holds, and not what another lease holds, or no lease.
-func TestRemoveOfAnEntryThatStands(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	other, _, err := d.Open(soon(t))
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		holder []clientv3.OpOption
-		stays  bool
-	}{
-		"its own":         {holder: []clientv3.OpOption{s.onLease()}},
-		"no lease's":      {stays: true},
-		"another lease's": {holder: []clientv3.OpOption{other.(*session).onLease()}, stays: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := enter(t, s, name, engine.Nonce{Name: "n", Turn: 1})
-			write(t, d, clientv3.OpPut(d.layout.ack(name), "v", c.holder...))
-			require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true}))
-			stands, held, err := d.ballotAndAck(soon(t), e)
-			require.NoError(t, err)
-			require.False(t, stands)
-			require.Equal(t, c.stays, held.ModRevision != 0)
-		})
+	for holder, stays := range map[clientv3.LeaseID]bool{clientv3.LeaseID(s.id): false, 0: true, clientv3.LeaseID(other.id): true} {
+		e := enter(t, s, "stands", engine.Nonce{Name: fmt.Sprint("on", holder), Turn: 1})
+		write(t, d, clientv3.OpPut(d.layout.ack("stands"), "v", clientv3.WithLease(holder)))
+		require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e, Led: true, Acknowledged: true}))
+		require.Equal(t, stays, ackOf(t, d, "stands") != nil, "on the lease %x", holder)
 	}
 	require.NoError(t, other.End(soon(t), nil))
-}
-
-// A ballot of the same session and election that was not acknowledged leaves the leader's acknowledgement.
-func TestRemoveOfAWaiter(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	leader := enter(t, s, "x", engine.Nonce{Name: "leader", Slot: 1, Turn: 1})
-	waiter := enter(t, s, "x", engine.Nonce{Name: "waiter", Slot: 2, Turn: 1})
-	revision, err := s.Acknowledge(soon(t), leader, "v")
-	require.NoError(t, err)
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: waiter}))
-	stands, held, err := d.ballotAndAck(soon(t), leader)
-	require.NoError(t, err)
-	require.True(t, stands)
-	require.EqualValues(t, revision, held.ModRevision)
 }
 
 // An acknowledgement that has changed since it was read might be that of another leader, and stays.
@@ -251,7 +243,5 @@ func TestAcknowledgementThatHasChangedIsNotDeleted(t *testing.T) {
 		Entry:        engine.Entry{Election: "x", Key: entryKey(d.layout.dir("x")+"0-n", 1), Token: 1},
 		Acknowledged: true, Alone: func() bool { put(); return true },
 	}))
-	held, _, err := d.readKey(soon(t), d.layout.ack("x"))
-	require.NoError(t, err)
-	require.NotNil(t, held)
+	require.NotNil(t, ackOf(t, d, "x"))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -161,27 +160,6 @@ func (s *Store) told() (n int) {
 		}
 	}
 	return n
-}
-
-// between does things before and after each transaction. A nil function does nothing.
-type between struct {
-	before atomic.Pointer[func(*pb.TxnRequest) error]
-	after  atomic.Pointer[func(*pb.TxnResponse)]
-}
-
-func (b *between) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	opts ...grpc.CallOption,
-) error {
-	if before := b.before.Load(); before != nil && strings.HasSuffix(method, "/Txn") {
-		if err := (*before)(req.(*pb.TxnRequest)); err != nil {
-			return err
-		}
-	}
-	err := invoke(ctx, method, req, reply, cc, opts...)
-	if after := b.after.Load(); after != nil && err == nil && strings.HasSuffix(method, "/Txn") {
-		(*after)(reply.(*pb.TxnResponse))
-	}
-	return err
 }
 
 // root returns root's client of a server with authentication.

@@ -31,6 +31,9 @@ func ballotName(lease int64, nonce string) string { return leaseName(lease) + "-
 // client's concurrency.Election uses a key again.
 func entryKey(key string, revision int64) string { return key + "@" + strconv.FormatInt(revision, 10) }
 
+// entryOf is the key by which the engine knows a ballot that was read.
+func entryOf(kv *mvccpb.KeyValue) string { return entryKey(string(kv.Key), kv.CreateRevision) }
+
 // keyOf returns the ballot's key.
 func keyOf(entry string) string { return entry[:strings.LastIndexByte(entry, '@')] }
 
@@ -42,15 +45,8 @@ func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 	return kv.Lease != 0 && lease == leaseName(kv.Lease) && !strings.Contains(nonce, "/")
 }
 
-// leaseIn returns the lease that a ballot's key is named after.
-func leaseIn(key string) int64 {
-	name, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
-	lease, _ := strconv.ParseInt(name, 16, 64)
-	return lease
-}
-
 // isForeign reports whether a ballot is of the client's concurrency.Election, whose keys have no nonce. Such a candidate
-// may put another value, and takes no requests to resign.
+// might change its value, and can't be asked to resign.
 func isForeign(kv *mvccpb.KeyValue) bool {
 	key := string(kv.Key)
 	return !strings.Contains(key[strings.LastIndexByte(key, '/'):], "-")
@@ -60,7 +56,7 @@ func isForeign(kv *mvccpb.KeyValue) bool {
 func entryState(entry string, kv *mvccpb.KeyValue) engine.State {
 	key := keyOf(entry)
 	dir := key[:strings.LastIndexByte(key, '/')+1]
-	if kv == nil || !isBallot(dir, kv) || entryKey(key, kv.CreateRevision) != entry {
+	if kv == nil || !isBallot(dir, kv) || entryOf(kv) != entry {
 		return engine.State{}
 	}
 	_, nonce, _ := strings.Cut(key[len(dir):], "-")

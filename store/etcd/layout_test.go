@@ -8,29 +8,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// All keys of an election are below the prefix.
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	unique := newElection()
-	for _, prefix := range []string{unique + "/eu west", "/" + unique, unique + "+%2F"} {
-		election := "mit Teilen/und ünicode"
-		b := castFirst(t, open(t, Config{Prefix: prefix}), election, "own")
-		leader := acknowledge(t, b, "\x00\xff")
-		list := keys(t, client, prefix+"/")
-		require.Len(t, list, 2)
-		require.Regexp(t, `/mit Teilen/und ünicode/_ballots/[0-9a-f]+-[0-9a-f]{24}$`, list[0])
-		require.Equal(t, prefix+"/"+election, list[1])
-		resp, err := client.Get(soon(t), list[1])
-		require.NoError(t, err)
-		require.Equal(t, "\x00\xff", string(resp.Kvs[0].Value))
-		require.EqualValues(t, leader.Revision, resp.Kvs[0].ModRevision)
-		resp, err = client.Get(soon(t), list[0])
-		require.NoError(t, err)
-		require.EqualValues(t, b.Token(), resp.Kvs[0].CreateRevision)
-	}
-}
-
 // A ballot goes with the lease that it is named after. Any other key would stay in the way of all candidates.
 func TestBallotIsNamedAfterItsLease(t *testing.T) {
 	for name, test := range map[string]struct {

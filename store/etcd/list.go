@@ -20,19 +20,15 @@ func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		kvs := found[0].Kvs
-		for _, kv := range kvs {
-			name, _, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), root), "/_ballots/")
-			if ok && (len(names) == 0 || names[len(names)-1] != name) {
+		for _, kv := range found[0].Kvs {
+			from = string(kv.Key) + "\x00"
+			if name, _, ok := strings.Cut(strings.TrimPrefix(from, root), "/_ballots/"); ok {
 				names = append(names, name)
+				from = clientv3.GetPrefixRangeEnd(root + name + "/_ballots/")
 			}
 		}
-		if !found[0].More || len(kvs) == 0 {
+		if !found[0].More || len(found[0].Kvs) == 0 {
 			return names, nil
-		}
-		from = string(kvs[len(kvs)-1].Key) + "\x00"
-		if name, _, ok := strings.Cut(from, "/_ballots/"); ok {
-			from = clientv3.GetPrefixRangeEnd(name + "/_ballots/")
 		}
 	}
 }

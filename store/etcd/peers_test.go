@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/go-leadership/leadership/operate"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -65,30 +64,6 @@ func TestPeers(t *testing.T) {
 	require.NoError(t, c.Resign(soon(t)))
 	require.NoError(t, d.Wait(soon(t)))
 	acknowledge(t, d, "d")
-}
-
-// A hold keeps the peers from leading, too. They know no acknowledgement: they take a hold that is first in line for the
-// leader, as docs/command.md says.
-func TestPeersSeeAHold(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	st := open(t, Config{})
-	first := cast(t, st, election, "first")
-	require.NoError(t, first.Wait(soon(t)))
-	h, err := operate.NewHold(soon(t), st, election, "new disks")
-	require.NoError(t, err)
-	a := concurrent(t, operator(t), election)
-	won := campaignAsPeer(t, a, "a")
-	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "the peer stands")
-	require.NoError(t, first.Withdraw(soon(t)))
-	receive(t, h.First(), "the hold is first in line")
-	seen := receive(t, a.Observe(soon(t)), "what the peer observes")
-	reason, held := operate.Held(string(seen.Kvs[0].Value))
-	require.True(t, held)
-	require.Equal(t, "new disks", reason)
-	require.Empty(t, won)
-	require.NoError(t, h.Release(soon(t)))
-	require.NoError(t, receive(t, won, "the peer leads"))
 }
 
 // A program moves from concurrency.Election, and takes its name for the prefix and the election's name: the queues are two.

@@ -34,8 +34,8 @@ type keeper struct {
 }
 
 // Keep implements engine.Session. It gives the session up when the cluster is known to have been restored to an earlier state:
-// the cluster might have the lease and lack the ballot. An answer with a lower revision than one seen before proves nothing
-// until it is settled that a member lags behind.
+// the cluster might have the lease and lack the ballot. A member answers a renewal with its own revision, which might lag
+// behind. If that is lower than one seen before, the renewal proves nothing until a read has shown the cluster's revision.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -48,7 +48,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		floor := d.known().floor
 		sent, resp, err := k.renew(ctx)
 		if revision := resp.GetHeader().GetRevision(); err == nil && 0 < revision && revision < floor { // a gateway leaves it out
-			err = s.settle(ctx, floor)
+			_, err = d.now(ctx)
 		}
 		switch {
 		case s.history.Err() != nil:
@@ -107,7 +107,7 @@ func (k *keeper) renew(ctx context.Context) (sent store.Instant, resp *pb.LeaseK
 	k.failed, _ = peer.FromContext(k.stream.Context())
 	if !inTime {
 		err = errLate
-		k.driver.disconnect(k.failed, sent.Time())
+		disconnect(k.failed, sent.Time())
 	}
 	k.giveUp(err)
 	return sent, nil, err
@@ -116,7 +116,7 @@ func (k *keeper) renew(ctx context.Context) (sent store.Instant, resp *pb.LeaseK
 // open opens a stream, at another member than the one that failed. With a user, that takes an answer from the cluster.
 func (k *keeper) open(ctx context.Context) error {
 	d := k.driver
-	k.opened++ // an attempt that fails counts too: the service might have been restored meanwhile
+	k.opened++ // a failed attempt counts: the service might have been restored meanwhile
 	for range d.endpoints {
 		k.giveUp(nil)
 		// A member that has no leader ends the stream, instead of keeping it open without answers.

@@ -37,14 +37,14 @@ type renewals struct {
 	refused int             // how many are not; 0: all
 	closed  bool            // the client was closed before Keep
 
-	members []string // whose the streams are, in turn; the last one's are all that follow. "": that is not known
+	members     []string // whose the streams are, in turn; the last one's are all that follow. "": that is not known
+	connections map[string]*connection
 
 	mu      sync.Mutex
 	asked   []asked         // guarded by mu, as are all below
 	streams int             // that have been opened
 	reached []string        // to whom renewals were sent
 	hungUp  []time.Duration // when the connection to the member was closed
-	warned  []warning       // what was logged
 
 	proofs []engine.Proof // what Keep has proved
 	err    error          // what Keep returned
@@ -54,20 +54,6 @@ type renewals struct {
 type asked struct {
 	at     time.Duration
 	stream int
-}
-
-// warning is something that was logged at level Warn.
-type warning struct {
-	at   time.Duration
-	text string
-}
-
-// Write implements io.Writer: what the store logs at level Warn.
-func (r *renewals) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.warned = append(r.warned, warning{time.Since(r.start), string(p)})
-	return len(p), nil
 }
 
 // ask notes a renewal and returns after how long it is answered.
@@ -98,7 +84,7 @@ func (s *renewalStream) Context() context.Context {
 	if s.member == "" {
 		return s.ctx
 	}
-	return peer.NewContext(s.ctx, &peer.Peer{Addr: memberAddr(s.member)})
+	return peer.NewContext(s.ctx, &peer.Peer{Addr: s.cluster.connections[s.member].RemoteAddr()})
 }
 
 func (s *renewalStream) SendMsg(any) error {
@@ -176,14 +162,13 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		_ = client.Close()
 	}
 	defer func() { _ = client.Close() }()
-	logger := slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &driver{
-		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: logger}, life: adapter.NewLifecycle("etcd", false, ""),
+		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: slog.New(slog.DiscardHandler)}, life: adapter.NewLifecycle("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
-	d.connections = map[string]*connection{}
+	r.connections = map[string]*connection{}
 	for _, m := range r.members {
-		d.connections[m] = newConnection(memberConn{cluster: r, address: memberAddr(m)}, 1000*time.Hour)
+		r.connections[m] = &connection{Conn: memberConn{cluster: r, address: memberAddr(m)}, dialled: time.Now()}
 	}
 	time.Sleep(time.Second) // the connection is as old as the renewals
 	r.start = time.Now()
@@ -315,19 +300,6 @@ func TestProofsNameTheirStream(t *testing.T) {
 }
 
 var errUnavailable = status.Error(codes.Unavailable, "connection reset by peer")
-
-// The engine logs an outage, and the keeper nothing: each of its tries would have another text.
-func TestKeeperLogsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		require.Empty(t, renewing(t, 3, 15*time.Second, never).warned)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		r := &renewals{refuse: errUnavailable}
-		r.renew(t, 3, time.Minute)
-		require.Empty(t, r.warned)
-		require.Less(t, r.streams, 3*60, "tries in a minute")
-	})
-}
 
 // A cluster that denies renewals is asked every quarter of the TTL: the permission may come back. If the caller has closed
 // its client, Keep ends at once.

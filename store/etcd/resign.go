@@ -17,7 +17,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	if created == 0 {
 		return nil // to etcd it would mean any revision
 	}
-	found, err := d.ballots(ctx, election, "", clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created))
+	found, err := d.ballots(ctx, election, 0, clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created))
 	if err != nil || len(found) == 0 {
 		return err
 	}

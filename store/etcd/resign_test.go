@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
@@ -15,44 +14,40 @@ import (
 // same key since.
 func TestOnlyTheBallotOfTheTokenIsMarked(t *testing.T) {
 	t.Parallel()
-	var b between
-	d, s := opened(t, b.intercept)
-	key := d.layout.dir("x") + ballotName(s.id, "n")
+	before := func(*pb.TxnRequest) {}
+	d, s := opened(t, each(func(_ string, req any, send func() error) error {
+		if r, ok := req.(*pb.TxnRequest); ok {
+			before(r)
+		}
+		return send()
+	}))
 	put := func(key string) uint64 {
 		t.Helper()
 		resp, err := d.change(soon(t), nil, clientv3.OpPut(key, "v", s.onLease()))
 		require.NoError(t, err)
 		return uint64(resp.Header.Revision)
 	}
-	version := func(key string) int64 {
+	unmarked := func(key string, token uint64) {
 		t.Helper()
-		found, _, err := d.read(soon(t), nil, clientv3.OpGet(key))
+		require.NoError(t, d.RequestResignation(soon(t), "x", token))
+		kv, _, err := d.readKey(soon(t), key)
 		require.NoError(t, err)
-		return first(found[0]).GetVersion()
+		require.EqualValues(t, 1, kv.GetVersion())
 	}
-	notes := d.layout.dir("x") + "notes"
-	require.NoError(t, d.RequestResignation(soon(t), "x", put(notes)))
-	require.EqualValues(t, 1, version(notes))
-
+	notes, key := d.layout.dir("x")+"notes", d.layout.dir("x")+ballotName(s.id, "n")
+	unmarked(notes, put(notes))
 	token := put(key)
-	var asked atomic.Int32
-	count := func(*pb.TxnRequest) error { asked.Add(1); return nil }
-	b.before.Store(&count)
-	require.NoError(t, d.RequestResignation(soon(t), "x", 0))
-	require.Zero(t, asked.Load(), "no ballot has this token")
-
-	again := func(r *pb.TxnRequest) error {
-		if r.Success[0].GetRequestPut() != nil { // the mark is on its way
-			b.before.Store(nil)
+	unmarked(key, 0)
+	replaced := false
+	before = func(r *pb.TxnRequest) {
+		if !replaced && r.Success[0].GetRequestPut() != nil { // the mark is on its way
+			replaced = true
 			write(t, d, clientv3.OpDelete(key))
 			put(key)
 		}
-		return nil
 	}
-	b.before.Store(&again)
-	require.NoError(t, d.RequestResignation(soon(t), "x", token))
-	require.Nil(t, b.before.Load())
-	require.EqualValues(t, 1, version(key))
+	unmarked(key, token)
+	require.True(t, replaced)
 }
 
 // A ballot of the client library's own election is listed as such, and a request to resign is refused: its owner would never

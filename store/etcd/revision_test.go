@@ -2,12 +2,9 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -15,67 +12,30 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // An answer in which parts are missing says nothing: it might come from a gateway.
 func TestAnswerInParts(t *testing.T) {
 	t.Parallel()
-	var b between
-	d, _ := opened(t, b.intercept)
-	for name, leaveOut := range map[string]func(*pb.TxnResponse){
+	leaveOut := func(*pb.TxnResponse) {}
+	d, _ := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if r, ok := reply.(*pb.TxnResponse); ok {
+			leaveOut(r)
+		}
+		return err
+	})
+	for name, part := range map[string]func(*pb.TxnResponse){
 		"the header":           func(r *pb.TxnResponse) { r.Header = nil },
 		"all results":          func(r *pb.TxnResponse) { r.Responses = nil },
 		"one of the responses": func(r *pb.TxnResponse) { r.Responses = r.Responses[1:] },
 	} {
-		b.after.Store(&leaveOut)
+		leaveOut = part
 		_, err := d.Ballots(soon(t), "x")
 		require.ErrorIs(t, err, store.ErrUnknownOutcome, name)
-	}
-	b.after.Store(nil)
-	_, err := d.Ballots(soon(t), "x")
-	require.NoError(t, err)
-}
-
-// A restore brings back a withdrawn ballot of a live session, with its acknowledgement. No ballot of the store accounts for
-// it, so the session ends, whether the store stands in the election again or not, and whether it can notice the restore
-// or not. The cluster removes both, and the store stands again.
-func TestRestoredBallotIsRemoved(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ standsAgain, noticed bool }{
-		"stands again": {standsAgain: true}, "does not": {}, "is noticed": {noticed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
-			client := operator(t, server.Addrs()...)
-			config := Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
-			election := newElection()
-			st, other := open(t, config), open(t, config)
-			b := castFirst(t, st, election, "withdrawn")
-			acknowledge(t, b, "withdrawn")
-			another := castFirst(t, st, newElection(), "another")
-			castFirst(t, other, newElection(), "so that this session is in the copy too")
-			advance(t, client, 1)
-			restart(t, server.Member(0), server.Member(0).SaveData)
-			require.NoError(t, b.Withdraw(soon(t)))
-			if test.noticed {
-				advance(t, client, 100)
-				confirmedAgain(t, st)
-			}
-			require.Empty(t, keys(t, client, ackKey(election)))
-			restart(t, server.Member(0), server.Member(0).RestoreData)
-			next := other
-			if test.standsAgain {
-				next = st
-			}
-			first := contend(t, next, election, "next")
-			receive(t, first.Terms, "the term")
-			lost(t, another)
-			require.Equal(t, []string{"next"}, values(t, other, election))
-			leader, err := storetest.Leader(soon(t), other, election, nil)
-			require.NoError(t, err)
-			require.Contains(t, []string{"", "next"}, leader.Value, "its acknowledgement has gone")
-		})
 	}
 }
 
@@ -96,69 +56,38 @@ func advance(t *testing.T, client *clientv3.Client, n int) {
 	}
 }
 
-// The server is restored from a copy of its data. Tokens go back, and candidates refuse them. Followers go on, and see
-// the restored state. Candidates raise the tokens, and lead again.
+// The server is restored from a copy of its data. The leader's term ends, followers are told the restored state, and the log
+// says why. What candidates do: TestRestored of store/all.
 func TestRestored(t *testing.T) {
 	t.Parallel()
-	meter := stall.Watch(t)
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
 	client := operator(t, server.Addrs()...)
-	election := newElection()
-	config := Config{Endpoints: server.Addrs(), TTL: 5 * time.Second}
 	var log logged
-	config.Logger = log.logger()
-	_, err := client.Put(soon(t), ackKey("other"), "early")
-	require.NoError(t, err)
+	config := Config{Endpoints: server.Addrs(), TTL: middling, Logger: log.logger()}
+	put := func(value string) {
+		_, err := client.Put(soon(t), ackKey("other"), value)
+		require.NoError(t, err)
+	}
+	put("early")
 	restart(t, server.Member(0), server.Member(0).SaveData)
-
 	advance(t, client, 100)
-	_, err = client.Put(soon(t), ackKey("other"), "late")
-	require.NoError(t, err)
-	c := contend(t, open(t, config), election, "first")
-	term := receive(t, c.Terms, "the first term")
-	waiter := contend(t, open(t, config), election, "waiter")
+	put("late")
+	b := castFirst(t, open(t, config), "election", "leader")
+	acknowledge(t, b, "leader")
 	follower := open(t, config)
 	late, err := storetest.Leader(soon(t), follower, "other", nil)
 	require.NoError(t, err)
-	first, err := storetest.Leader(soon(t), follower, election, nil)
-	require.NoError(t, err)
-	require.Equal(t, "first", first.Value)
-	eventually(t, func() bool { return len(values(t, follower, election)) == 2 }, "both stand")
-	changed := make(chan store.Leader, 2)
-	for name, prev := range map[string]store.Leader{"other": late, election: first} {
-		go func() {
-			leader, err := storetest.Leader(soon(t), follower, name, &prev)
-			if err == nil {
-				changed <- leader
-			}
-		}()
-	}
-
+	require.Equal(t, "late", late.Value)
+	told := make(chan store.Leader, 1)
+	go func() {
+		leader, _ := storetest.Leader(soon(t), follower, "other", &late)
+		told <- leader
+	}()
 	restart(t, server.Member(0), server.Member(0).RestoreData)
-	start := time.Now()
-	receive(t, term.Context().Done(), "the end of the term")
-	seen := map[string]bool{}
-	for range 2 {
-		seen[receive(t, changed, "the restored state").Value] = true
-	}
-	require.True(t, seen["early"], "%v", seen)
-	require.Len(t, seen, 2)
-	require.True(t, seen[""] || seen["first"] || seen["waiter"], "no leader, or already the next: %v", seen)
-	const slack = 5 * time.Second // for a server that has just been started on a busy machine
-	require.Less(t, time.Since(start), max(config.TTL, 5*time.Second)+slack+meter.Stalled(), "%v", meter)
-	confirmed(t, follower, election) // what the follower knows
+	lost(t, b)
+	require.Equal(t, "early", receive(t, told, "the restored state").Value)
+	confirmed(t, follower, "election") // what the follower knows
 	eventually(t, func() bool { return log.has("gone back") }, "the log tells")
-	refused := func(c *contender) bool {
-		for _, err := range c.Errors() {
-			if errors.Is(err, leadership.ErrTokenRegressed) {
-				return true
-			}
-		}
-		return false
-	}
-	eventually(t, func() bool { return refused(c) || refused(waiter) }, "tokens that went back are refused")
-	again := leaderAmong(t, c, waiter)
-	require.Greater(t, receive(t, again.Terms, "a term").Token(), term.Token())
 	require.Less(t, log.count(), 60)
 }
 
@@ -184,9 +113,9 @@ func TestRenewalOfARestoredLease(t *testing.T) {
 	require.True(t, b.Lease().Last().Sent.Before(stopped), "a renewal after the restore has counted")
 }
 
-// A role that may write an election and only read what else is below the prefix has its renewals settled: it may write its
-// ballots. Void needs more, and says what.
-func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
+// A role that may write an election and only read what else is below the prefix learns that the cluster has gone back. Void
+// needs more, and says what.
+func TestRestoreIsNoticedByAReader(t *testing.T) {
 	t.Parallel()
 	server, election, name := sharedGuarded(t), newElection(), newElection()
 	client := root(t, server)
@@ -198,24 +127,23 @@ func TestSettleNeedsNoMoreThanTheBallot(t *testing.T) {
 	opened, _, err := d.Open(soon(t))
 	require.NoError(t, err)
 	s := opened.(*session)
-	require.Error(t, s.settle(soon(t), 0))
 	err = s.Void(soon(t), election, engine.Nonce{Name: "n"})
 	require.ErrorIs(t, err, store.ErrDenied)
 	require.ErrorContains(t, err, ` and "leadership/_void/`)
-	e := enter(t, s, election, engine.Nonce{Name: "n"})
-	require.NoError(t, s.settle(soon(t), int64(e.Token)))
+	_, err = d.now(soon(t))
+	require.NoError(t, err)
 	require.NoError(t, s.history.Err())
 	d.raise(1 << 40)
-	require.NoError(t, s.settle(soon(t), 1<<40))
+	_, err = d.now(soon(t))
+	require.NoError(t, err)
 	require.ErrorIs(t, context.Cause(s.history), errRestored)
-	require.Equal(t, []string{keyOf(e.Key)}, keys(t, client, ballotKeys(election)))
 }
 
 // A gateway that leaves the cluster's id out is no other cluster.
 func TestAnswerWithoutTheClustersID(t *testing.T) {
 	d := watching()
 	for _, id := range []uint64{7, 0, 7} {
-		require.True(t, d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10}, false))
+		d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10})
 	}
 	require.EqualValues(t, 7, d.revisions.cluster)
 }
@@ -236,33 +164,27 @@ func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	require.EqualValues(t, 12, d.known().floor)
 }
 
-// News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
-func TestLaggingNewsAreNoReturn(t *testing.T) {
-	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, false))
-	since := d.revisions.backSince
-	require.False(t, since.IsZero())
-	d.raise(60)
-	require.Equal(t, since, d.revisions.backSince)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
-	require.Equal(t, since, d.revisions.backSince)
-	require.EqualValues(t, 100, d.known().floor)
-	d.raise(100)
-	require.Zero(t, d.revisions.backSince)
-}
-
-// A write whose answer has a lower revision than one seen before proves that the cluster was restored; so does a read,
-// but only after some time. The store notices a restore once: requests that were sent before and answered later have to
-// be sent again.
+// An answer with a lower revision than one seen before the request proves that the cluster was restored. The store notices a
+// restore once. An answer without a revision proves nothing.
 func TestRestoreIsNoticedOnce(t *testing.T) {
 	d := watching()
-	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
-	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
-	require.EqualValues(t, 50, d.known().floor)
-	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
+	history := d.history()
+	sees := func(floor, revision, want int64, restored bool) {
+		t.Helper()
+		d.saw(floor, &pb.ResponseHeader{Revision: revision})
+		require.Equal(t, want, d.known().floor)
+		require.Equal(t, restored, history.Err() != nil)
+	}
+	sees(0, 100, 100, false)
+	sees(90, 95, 100, false) // it was sent before 100 was seen
+	sees(100, 0, 100, false)
+	d.raise(60) // a watch's member lags behind
+	sees(100, 50, 50, true)
+	require.ErrorIs(t, context.Cause(history), errRestored)
+	history = d.history()
+	sees(100, 49, 50, false) // it was sent before the restore was noticed
+	sees(50, 51, 51, false)
+	sees(51, 40, 40, true)
 	d.life.Stop()
 	d.life.Wait()
 }

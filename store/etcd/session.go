@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -29,8 +27,7 @@ type session struct {
 
 	mu     sync.Mutex
 	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
-	put    string              // guarded by mu: the key of the last ballot; empty before the first
-	single map[string]bool     // guarded by mu: the elections that had no twin (peers.go)
+	single map[string]bool     // guarded by mu: the names that had no twin (peers.go)
 }
 
 // Open implements engine.Driver. A lease whose grant is not answered, or of another TTL, has no keys, and ends by itself.
@@ -50,7 +47,9 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if granted := time.Duration(resp.TTL) * time.Second; granted != d.config.TTL {
 		return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
 	}
-	return &session{driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId(), history: history}, d.proof(sent, 1), nil
+	return &session{
+		driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId(), history: history, single: map[string]bool{},
+	}, d.proof(sent, 1), nil
 }
 
 // proof returns what a grant or a renewal proves that was sent then. The number is that of the stream of renewals; the
@@ -59,15 +58,20 @@ func (d *driver) proof(sent store.Instant, stream uint64) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace, Connection: stream}
 }
 
-// revoke ends a lease with all its keys.
-func (d *driver) revoke(ctx context.Context, id int64) error {
-	_, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseRevokeResponse, error) {
-		return pb.NewLeaseClient(client.ActiveConnection()).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
-	})
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
+// end revokes a lease with all its keys, and tries again until the cluster answers: the next leader waits for that
+// (TestEndAsksAgain).
+func (d *driver) end(ctx context.Context, id int64) error {
+	for retries := (adapter.Retries{}); ; retries.Pause(ctx) {
+		_, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseRevokeResponse, error) {
+			return pb.NewLeaseClient(client.ActiveConnection()).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
+		})
+		switch {
+		case errors.Is(err, engine.ErrOver):
+			return nil
+		case !adapter.Uncertain(err), ctx.Err() != nil:
+			return err
+		}
 	}
-	return err
 }
 
 // ID implements engine.Session.
@@ -80,12 +84,3 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error { return s.
 
 // onLease attaches a key to the lease.
 func (s *session) onLease() clientv3.OpOption { return clientv3.WithLease(clientv3.LeaseID(s.id)) }
-
-// change is the driver's, for keys of this lease.
-func (s *session) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	resp, err := s.driver.change(ctx, conditions, ops...)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil, fmt.Errorf("%w: %w", engine.ErrOver, err)
-	}
-	return resp, err
-}

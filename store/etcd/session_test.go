@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,31 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
-
-// An operator revokes the leader's lease: the leader notices at once, its successor leads, and the leader's next
-// ballot is on another lease.
-func TestLeaseRevoked(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election, elsewhere := newElection(), newElection()
-	st := open(t, Config{})
-	first := contend(t, st, election, "first")
-	term := receive(t, first.Terms, "the first leads")
-	second := contend(t, open(t, Config{}), election, "second")
-	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
-	other := castFirst(t, st, elsewhere, "other")
-	_, lease := ballotOf(t, client, election, "first")
-	_, err := client.Revoke(soon(t), lease)
-	require.NoError(t, err)
-	receive(t, term.Context().Done(), "the end of the term")
-	receive(t, second.Terms, "the second leads")
-	lost(t, other)
-	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "the first stands again")
-	_, next := ballotOf(t, client, election, "first")
-	require.NotEqual(t, lease, next)
-	second.End()
-	require.Greater(t, receive(t, first.Terms, "the first leads again").Token(), term.Token())
-}
 
 // The time for connecting counts neither against the request for the first lease nor against the lease. One lease is
 // requested, over a link on which connecting takes two thirds of the time allowed for an answer.
@@ -68,29 +42,6 @@ func TestFirstLeaseWaitsForTheConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, requests.Load())
 	require.NoError(t, b.Withdraw(soon(t)))
-}
-
-// If the context of a call ends before the answer comes, the error says that the request might have been carried out.
-func TestContextEndsBeforeTheReply(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	tp := newTap(t)
-	st := open(t, Config{Client: tp.client})
-	b := castFirst(t, st, election, "own")
-	endsEarly := func(kind string, call func(ctx context.Context) error) {
-		reply := tp.catch(t, "Txn", kind, election)
-		ctx, cancel := context.WithCancel(soon(t))
-		ended := make(chan error, 1)
-		go func() { ended <- call(ctx) }()
-		receive(t, reply.caught, "the reply")
-		cancel()
-		err := receive(t, ended, "the end of the call")
-		require.ErrorIs(t, err, store.ErrUnknownOutcome)
-		require.ErrorIs(t, err, context.Canceled)
-	}
-	endsEarly("request_put", func(ctx context.Context) error { _, err := b.Acknowledge(ctx, "own"); return err })
-	endsEarly("request_delete_range", b.Withdraw)
-	require.Empty(t, values(t, st, election))
 }
 
 // End asks again if the request to revoke the lease might not have come to the cluster: the next leader need not wait for

@@ -16,8 +16,8 @@
 // A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
 // too: the cluster's next leader counts every lease's TTL anew. A lease ends early only if a client revokes the lease, and
 // a term also if a client deletes the ballot. The leader notices with the next event from its endpoint, and the successor
-// might lead a moment before. If all ballots up to a waiter's are deleted together, that waiter might be first for a moment;
-// also if a waiter's is deleted, and those ahead of it go later, while some 2,400 events wait for this client.
+// might lead a moment before. If all ballots up to a waiter's are deleted together, that waiter might be first for a moment.
+// So might a waiter whose ballot is deleted before those ahead of it, while some 2,400 events wait for this client.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
 // Both go back if a cluster is restored from an old copy of its data.
@@ -69,10 +69,9 @@ func newDriver(config Config) (*driver, error) {
 		layout:    layout{config.Prefix},
 		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		endpoints: len(endpoints), client: config.Client,
-		changed: make(chan struct{}), connections: map[string]*connection{},
+		changed: make(chan struct{}), dialled: map[string]time.Time{},
+		watches: watches{queued: make(chan struct{}, 1), stream: 1, byID: map[int64]*watch{}},
 	}
-	d.watches.queued = make(chan struct{}, 1)
-	d.watches.dated = map[*watch]bool{}
 	var err error
 	d.lifeline, err = config.settings().OpenLifeline(d.life, "etcd", nil)
 	return d, err
@@ -80,6 +79,3 @@ func newDriver(config Config) (*driver, error) {
 
 // renewal is how often the lease is renewed and the store confirmed.
 func (d *driver) renewal() time.Duration { return d.config.TTL / 4 }
-
-// long is how long an outage is waited for in silence.
-func (d *driver) long() time.Duration { return max(d.config.TTL, 5*time.Second) }

@@ -38,7 +38,7 @@ func (d *driver) watch() {
 	}
 }
 
-// stream opens one stream, sends what is asked for and handles what comes, until it breaks. An error that is for good
+// stream opens one stream, sends what is asked for and handles what comes, until it breaks. A permanent error
 // is explained.
 func (d *driver) stream() error {
 	client, err := d.connected(d.life.Background)
@@ -46,10 +46,10 @@ func (d *driver) stream() error {
 		return err
 	}
 	err = d.streamOf(client)
-	if explained := d.mayPass(explain(err)); store.Refused(explained) {
+	if explained := explain(err); store.Refused(explained) {
 		return explained
 	}
-	return err
+	return d.hint(err)
 }
 
 // errSilent says that the stream of watches has been given up.
@@ -78,24 +78,33 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	probe := probe{driver: d, connection: d.connectionTo(member)}
-	ticker := time.NewTicker(probe.interval())
+	connection := connectionTo(member)
+	interval := max(d.config.TTL/12, time.Millisecond)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	heard, owed := int64(0), 0
 	for {
 		for _, r := range d.watches.take() {
-			if err := stream.Send(r); err != nil {
-				<-ctx.Done() // the receiver learns why
-				return context.Cause(ctx)
-			}
+			_ = stream.Send(r) // the receiver learns why the stream has broken
 		}
 		select {
 		case <-d.watches.queued:
 		case <-ticker.C:
-			switch {
-			case d.watches.silent():
-				return errSilent
-			case probe.silent():
-				d.disconnect(member, probe.since)
+			// A member is silent if it owes an answer on the stream and nothing comes over the connection for the limit. Without
+			// this only a request to the same member would find out, which might come much later (TestSilentStreamIsGivenUp).
+			// Intervals count and not time: a process that was paused must not take its own silence for the member's.
+			now, owes, lost := d.watches.probe(d.endpoints > 1)
+			if connection != nil {
+				now += connection.heard.Load()
+			}
+			if owed++; !owes || now != heard {
+				heard, owed = now, 0
+			}
+			silent := owed >= int(d.limit()/interval)
+			if silent && connection != nil {
+				_ = connection.Close()
+			}
+			if silent || lost {
 				return errSilent
 			}
 		case <-ctx.Done():
@@ -104,44 +113,21 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 	}
 }
 
-// probe notices if the member that has the stream of watches is silent: it owes an answer on the stream, and nothing comes
-// over the connection. Without the probe only a request to the same member would find out, which may come much later
-// (TestSilentStreamIsGivenUp). The probe counts intervals and not time: a process that was paused must not take its own
-// silence for the member's.
-type probe struct {
-	driver     *driver
-	connection *connection // nil if the store did not dial it
-
-	heard int64     // what had come at the interval before
-	owed  int       // for how many intervals nothing has come, and an answer was owed
-	since time.Time // when that began
-}
-
-// interval is how often silent must be called.
-func (p *probe) interval() time.Duration { return max(p.driver.config.TTL/12, time.Millisecond) }
-
-// silent reports whether the member is silent. If there is another one to go to, silent asks for a sign of life.
-func (p *probe) silent() bool {
-	ws := &p.driver.watches
+// probe returns how many messages have come, whether the member owes one, and whether it has left several requests for
+// progress unanswered: then some watch has no news, or none has been confirmed. If the member owes nothing, and there is
+// another one to go to, probe asks for a sign of life.
+func (ws *watches) probe(ask bool) (messages int64, owes, lost bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
-	if p.connection != nil {
-		heard += p.connection.heard.Load()
-	}
-	if !owes && len(ws.byID) > 0 && p.driver.endpoints > 1 {
+	owes = ws.asked || len(ws.creating) > 0
+	if !owes && ask && len(ws.byID) > 0 {
 		ws.askProgress()
 	}
-	if !owes || heard != p.heard {
-		p.heard, p.owed, p.since = heard, 0, time.Now()
-		return false
-	}
-	p.owed++
-	return p.owed >= int(p.driver.limit()/p.interval())
+	return ws.messages, owes, len(ws.marks) > 2
 }
 
-// handle does what a message of the cluster says. It returns an error if the stream is of no use any more
-// (TestStreamIsOfNoUse): otherwise a watch would have no news for ever.
+// handle does what a message of the cluster says. It returns an error if the stream is of no use any more,
+// since a watch might have no news for ever (TestStreamIsOfNoUse).
 func (d *driver) handle(resp *pb.WatchResponse) error {
 	if resp.Header == nil {
 		return errMalformed
@@ -168,8 +154,10 @@ func (d *driver) handle(resp *pb.WatchResponse) error {
 		}
 	case resp.WatchId == clientv3.InvalidWatchID:
 		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
-			for w := range ws.dated {
-				w.tell(engine.News{AsOf: ws.marks[0].sent})
+			for _, w := range ws.byID {
+				if w.dated && w.revision != 0 { // it has told something
+					w.tell(engine.News{AsOf: ws.marks[0].sent})
+				}
 			}
 			ws.marks = ws.marks[1:]
 		}
@@ -186,7 +174,7 @@ func (d *driver) created(resp *pb.WatchResponse) error {
 	w := ws.creating[0]
 	ws.creating = ws.creating[1:]
 	if resp.Canceled {
-		w.over, w.err = true, d.refusal(resp.CancelReason)
+		w.err = d.refusal(resp.CancelReason)
 		close(w.ready)
 		if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
 			return w.err
@@ -195,9 +183,6 @@ func (d *driver) created(resp *pb.WatchResponse) error {
 			ws.marks = nil // of a stream without watches the cluster tells no progress (TestRefusedWatchesAreNoSilence)
 		}
 		return nil
-	}
-	if ws.byID == nil {
-		ws.byID = map[int64]*watch{}
 	}
 	d.raise(resp.Header.Revision) // a read that is older might miss what came before the watch
 	w.id = resp.WatchId

@@ -21,12 +21,13 @@ import (
 type watchStream struct {
 	grpc.ClientStream
 	ctx      context.Context
+	member   *connection
 	progress bool
 	answers  chan *pb.WatchResponse
 }
 
 func (s *watchStream) Context() context.Context {
-	return peer.NewContext(s.ctx, &peer.Peer{Addr: memberAddr("member")})
+	return peer.NewContext(s.ctx, &peer.Peer{Addr: s.member.RemoteAddr()})
 }
 
 func (s *watchStream) SendMsg(m any) error {
@@ -73,21 +74,19 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, err := newDriver(Config{Endpoints: []string{"a", "b", "c"}[:test.members], TTL: ttl})
 				require.NoError(t, err)
+				r := renewals{start: time.Now()}
+				c := &connection{Conn: memberConn{cluster: &r, address: "member"}, dialled: time.Now()}
 				d.client, err = clientv3.New(clientv3.Config{
 					Endpoints: []string{"member"}, Logger: zap.NewNop(),
 					DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, _ *grpc.StreamDesc,
 						_ *grpc.ClientConn, _ string, _ grpc.Streamer, _ ...grpc.CallOption,
 					) (grpc.ClientStream, error) {
-						return &watchStream{ctx: ctx, progress: test.progress, answers: make(chan *pb.WatchResponse, 100)}, nil
+						return &watchStream{ctx: ctx, member: c, progress: test.progress, answers: make(chan *pb.WatchResponse, 100)}, nil
 					})},
 				})
 				require.NoError(t, err)
 				defer func() { _ = d.client.Close() }()
 				defer d.life.Stop()
-				var r renewals
-				c := newConnection(memberConn{cluster: &r, address: "member"}, 1000*time.Hour)
-				d.connections["member"] = c
-				r.start = time.Now()
 				var h heard
 				d.watches.set(h.watch("l", "a"))
 				over := make(chan error, 1)
@@ -227,6 +226,12 @@ func TestProgressConfirms(t *testing.T) {
 	require.Empty(t, h, "the watch before is over, and the new one has told nothing")
 }
 
+// silent reports whether several requests for progress have no answer.
+func (d *driver) silent() bool {
+	_, _, lost := d.watches.probe(false)
+	return lost
+}
+
 // A stream on which several requests for progress have no answer is given up, also if no watch was ever confirmed.
 func TestStreamWithoutProgressIsSilent(t *testing.T) {
 	for name, confirmed := range map[string]bool{"confirmed": true, "not confirmed": false} {
@@ -239,12 +244,12 @@ func TestStreamWithoutProgressIsSilent(t *testing.T) {
 				d.confirms(t, 1, 10)
 			}
 			for range 3 {
-				require.False(t, d.watches.silent())
+				require.False(t, d.silent())
 				d.watches.progress(20, time.Now())
 			}
-			require.True(t, d.watches.silent())
+			require.True(t, d.silent())
 			d.progresses(t, 20)
-			require.False(t, d.watches.silent())
+			require.False(t, d.silent())
 		})
 	}
 }
@@ -267,13 +272,13 @@ func TestRefusedWatchesAreNoSilence(t *testing.T) {
 	}
 	for range 5 {
 		refuses()
-		require.False(t, d.watches.silent())
+		require.False(t, d.silent())
 	}
 	d.watches.set(h.watch("set", "b"))
 	d.confirms(t, 1, 10)
 	for range 3 {
-		require.False(t, d.watches.silent())
+		require.False(t, d.silent())
 		refuses()
 	}
-	require.True(t, d.watches.silent())
+	require.True(t, d.silent())
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
@@ -14,28 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
-
-// meter counts the bytes that come over its connections.
-type meter struct{ received atomic.Int64 }
-
-type meteredConn struct {
-	net.Conn
-	meter *meter
-}
-
-func (m *meter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return meteredConn{conn, m}, nil
-}
-
-func (c meteredConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.meter.received.Add(int64(n))
-	return n, err
-}
 
 // muter dials connections that can be made silent: nothing that the server sends over them arrives any more.
 type muter struct {

@@ -29,21 +29,20 @@ import (
 // watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads without a request when the
 // only ballot ahead has gone.
 //
-// What is told of a key never goes back. A watch tells what was read, or an event that is later, and then the later events.
-// Each event raises the floor of the reads (revision.go) before the event is told. So the read for a later watch is at least
-// as new as all that was told before.
+// A key's news never goes back in time, even across successive watches. A watch tells what was read, or an event that is
+// later, and then the later events. Each event raises the floor of the reads (revision.go) before it is told. So the read for
+// a later watch is at least as new as all earlier news.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
 	mu       sync.Mutex         // held while watches tell
-	stream   uint64             // guarded by mu, as are all below: the number of the stream, less one
+	stream   uint64             // guarded by mu, as are all below: the number of the stream, from 1 on
 	byID     map[int64]*watch   // the watches that the cluster has confirmed
 	creating []*watch           // the watches that the cluster was asked for and has not confirmed, the first asked first
 	requests []*pb.WatchRequest // to be sent
-	dated    map[*watch]bool    // the watches that tell News.AsOf, and have told something
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
-	messages int                // how many have come
+	messages int64              // how many have come
 }
 
 // watch is the watch of a key.
@@ -52,7 +51,6 @@ type watch struct {
 	tell  engine.Tell
 	state func(*mvccpb.KeyValue) engine.State // what the value at the key means, nil if there is none
 	dated bool                                // tells News.AsOf: the engine needs none of entries
-	lease int64                               // that of the entry, by its key; 0 for a leader's watch
 
 	request *pb.WatchRequest // written by set: asks for the watch
 
@@ -61,8 +59,7 @@ type watch struct {
 	err    error         // written before ready is closed: why it was not set
 
 	id       int64         // guarded by the mu of watches, as are all below
-	stopped  bool          // it is taken back
-	over     bool          // the stream broke
+	stopped  bool          // it is to be cancelled
 	last     *mvccpb.Event // nil if there was none
 	revision int64         // the revision of what was told last; 0 before the first
 }
@@ -70,7 +67,7 @@ type watch struct {
 // entryWatch returns a watch of an entry.
 func entryWatch(entry string, tell engine.Tell) *watch {
 	state := func(kv *mvccpb.KeyValue) engine.State { return entryState(entry, kv) }
-	return &watch{key: keyOf(entry), tell: tell, lease: leaseIn(keyOf(entry)), state: state}
+	return &watch{key: keyOf(entry), tell: tell, state: state}
 }
 
 // mark is a request for progress: at the time sent, the cluster had this revision.
@@ -85,7 +82,7 @@ func (d *driver) ready(ctx context.Context, w *watch) error {
 	case <-w.ready:
 		return w.err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, d.unreached(ctx))
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
 }
 
@@ -93,7 +90,7 @@ func (d *driver) ready(ctx context.Context, w *watch) error {
 func (ws *watches) set(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.stream, w.ready = ws.stream+1, make(chan struct{})
+	w.stream, w.ready = ws.stream, make(chan struct{})
 	ws.creating = append(ws.creating, w)
 	w.request = &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
 		CreateRequest: &pb.WatchCreateRequest{Key: []byte(w.key)},
@@ -101,13 +98,12 @@ func (ws *watches) set(w *watch) {
 	ws.ask(w.request)
 }
 
-// stop takes a watch back: at once, or when the cluster has confirmed the watch. A request for a watch that was not sent yet
-// is forgotten: in an outage such requests would collect (TestUnsentWatchesAreForgotten).
+// stop cancels a watch, at once or when the cluster has confirmed it. A request for a watch that was not sent yet is dropped:
+// in an outage such requests would collect (TestUnsentWatchesAreForgotten).
 func (ws *watches) stop(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.stopped = true
-	delete(ws.dated, w)
 	if i := slices.Index(ws.requests, w.request); i >= 0 {
 		ws.requests = slices.Delete(ws.requests, i, i+1)
 		ws.creating = slices.DeleteFunc(ws.creating, func(c *watch) bool { return c == w })
@@ -120,13 +116,10 @@ func (ws *watches) stop(w *watch) {
 func (ws *watches) show(w *watch, found *mvccpb.KeyValue, revision int64, sent time.Time) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.over {
+	if w.stream != ws.stream {
 		return errBroke
 	}
 	w.revision = revision
-	if w.dated {
-		ws.dated[w] = true
-	}
 	if e := w.last; e != nil && e.Kv.ModRevision > revision {
 		w.happened(e)
 		return nil
@@ -154,7 +147,7 @@ func (w *watch) happened(e *mvccpb.Event) {
 	w.tell(engine.News{State: &state})
 }
 
-// cancel takes a watch back that has been confirmed. The caller holds mu.
+// cancel cancels a watch that the cluster has confirmed. The caller holds mu.
 func (ws *watches) cancel(w *watch) {
 	if ws.byID[w.id] != w {
 		return
@@ -199,14 +192,6 @@ func (ws *watches) askProgress() {
 	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 }
 
-// silent reports whether the cluster has left several requests for progress unanswered. Then the stream is of no use: some
-// watch is silent, or none has been confirmed.
-func (ws *watches) silent() bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return len(ws.marks) > 2
-}
-
 // breakOff ends all watches: the stream has broken. A watch that has not been confirmed gets the error.
 func (ws *watches) breakOff(err error) {
 	if !store.Refused(err) {
@@ -215,16 +200,14 @@ func (ws *watches) breakOff(err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.creating {
-		w.over, w.err = true, err
+		w.err = err
 		close(w.ready)
 	}
 	for _, w := range ws.byID {
-		w.over = true
 		if w.revision != 0 {
 			w.tell(engine.News{Over: true})
 		}
 	}
-	clear(ws.dated)
 	ws.stream++
-	ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = nil, nil, nil, nil, false
+	ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = map[int64]*watch{}, nil, nil, nil, false
 }

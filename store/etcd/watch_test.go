@@ -1,53 +1,16 @@
 package etcd
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// The history from which the waiter's watch starts is compacted, up to the newest revision, and again while it waits.
-// The test has a server of its own, since peers that use the client library's election fail after a compaction.
-func TestCompaction(t *testing.T) {
-	t.Parallel()
-	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
-	client := operator(t, addrs...)
-	election := newElection()
-	compact := func() {
-		t.Helper()
-		resp, err := client.Put(soon(t), election, "")
-		require.NoError(t, err)
-		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
-		require.NoError(t, err)
-	}
-	st := open(t, Config{Endpoints: addrs})
-	first := castFirst(t, st, election, "first")
-	compact()
-	second := cast(t, open(t, Config{Endpoints: addrs}), election, "second")
-	followed := make(chan store.Leader, 1)
-	go func() {
-		leader, _ := storetest.Leader(context.Background(), st, election, &store.Leader{})
-		followed <- leader
-	}()
-	compact()
-	waiting(t, second)
-	compact()
-	require.NoError(t, first.Withdraw(soon(t)))
-	require.NoError(t, second.Wait(soon(t)))
-	compact()
-	leader := acknowledge(t, second, "second")
-	require.Equal(t, leader, receive(t, followed, "the follower"))
-}
 
 // heard is what watches have reported, in one order.
 type heard []string
@@ -147,20 +110,6 @@ func TestWatchTellsNoOldNews(t *testing.T) {
 	require.Equal(t, heard{"second 15"}, h.take())
 	d.changes(t, 2, "a", 16)
 	require.Equal(t, heard{"second 16"}, h.take())
-}
-
-// A read is right as of the time at which it was sent. An event does not show its time.
-func TestReadSaysAsOfWhen(t *testing.T) {
-	d := watching()
-	var told engine.News
-	l := &watch{key: "a", state: leaderState, tell: func(n engine.News) { told = n }}
-	d.watches.set(l)
-	d.confirms(t, 1, 10)
-	sent := time.Now()
-	require.NoError(t, d.watches.show(l, nil, 11, sent))
-	require.Equal(t, engine.News{State: &engine.State{}, AsOf: sent}, told)
-	d.changes(t, 1, "a", 12)
-	require.Zero(t, told.AsOf)
 }
 
 // When the stream breaks, all watches that have reported something are told that they are over. The others do not

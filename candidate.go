@@ -1,52 +1,44 @@
 package leadership
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/redact"
-	"github.com/go-leadership/leadership/internal/trouble"
 	"github.com/go-leadership/leadership/store"
 )
 
-// Candidate stands for election, again and again. [Candidate.Run] calls a function while it leads; [Candidate.Campaign]
-// returns a term, and its caller does the rest. Packages channels and callbacks offer Run in other styles.
+// Candidate stands for election, again and again. [Candidate.Run] calls a function while the candidate leads;
+// [Candidate.Campaign] returns a term, and its caller does the rest. Packages channels and callbacks offer Run in other styles.
 //
-// Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
-// their terms end together. In all else, they are rivals like any others.
+// Candidates and followers on one store share its session: there is one heartbeat for all, and if the session is lost, all
+// their terms end.
 //
-// Status tells which of these states a candidate is in:
+//	idle ──▶ casting ──▶ waiting ──first, and the lease holds──▶ leading ──end──▶ winding down ──withdraw──▶ casting
 //
-//	idle ──▶ casting ──▶ waiting ──first, and the lease holds──▶ leading ──end──▶ winding down ──withdraw──▶ idle
+// A candidate leads from the moment its ballot is first until its term ends. It winds down until the leader's function has
+// returned: the session is renewed and the ballot stands, so that no other candidate leads. Then the ballot is withdrawn.
 //
-// A candidate leads from the moment its ballot is first until its term ends: the lease ran out, the ballot was lost, or the
-// candidate resigned or was stopped. Until it has acknowledged, Status says that it is taking over. It winds down until the
-// leader's function has returned. Meanwhile the session is renewed and the ballot stands, so that no other candidate leads.
-// Then Run gives the ballot back, and stands again.
-//
-// Its methods may be called from any number of goroutines, and from the functions given to it: none of them waits for the
-// function that calls it. Done, however, is closed only after those functions have returned.
+// Methods may be called from any number of goroutines, and from the functions given to the candidate: none of them waits for
+// the function that calls it. Done is closed only after those functions have returned.
 type Candidate struct {
-	news
+	notifier
 	store     store.Store
 	value     string
-	checking  chan struct{} // holds one while a check of the fitness is under way
-	fitness   Fitness       // complete; without a check if there is none
-	warned    atomic.Bool   // of an acknowledgement that was missing; once for all terms
 	giveWayTo []string
-	seen      seen // belongs to the drive, as does gaveWay
-	gaveWay   bool // since its last term
+	fitness   Fitness       // complete; without a check if there is none
+	checking  chan struct{} // holds one while a check of the fitness is under way
+	warned    atomic.Bool   // of an acknowledgement that was missing; once for all terms
+	gaveWay   bool          // since its last term; belongs to the drive, as do tokens
+	tokens    tokens
 
 	tasks *tasks               // each drive is one of them, with all that it has started
-	term  atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil
+	term  atomic.Pointer[Term] // from its beginning until its ballot has been withdrawn, or nil
 
-	mu      sync.Mutex
+	mu      sync.Mutex   // held also while a term begins and while its events are added, for their order
 	stopped bool         // guarded by mu, as are all below: Stop was called
 	current *drive       // nil while the candidate is idle
 	status  Status       // outside of a term
@@ -54,7 +46,7 @@ type Candidate struct {
 }
 
 // NewCandidate returns a candidate for the election. The value, usually an address, is what followers see when the candidate
-// leads. NewCandidate sends nothing. An error matches store.ErrInvalid: stores don't take the name or the value.
+// leads. NewCandidate sends nothing. An error matches store.ErrInvalid.
 func NewCandidate(st store.Store, election, value string, opts *CandidateOptions) (*Candidate, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
@@ -72,7 +64,7 @@ func NewCandidate(st store.Store, election, value string, opts *CandidateOptions
 			return nil, err
 		}
 	}
-	c.news = newNews(election, opts.Logger, opts.Events, c.tasks)
+	c.notifier = newNotifier(election, opts.Logger, opts.Events, c.tasks)
 	c.status.Since = time.Now()
 	return c, nil
 }
@@ -100,8 +92,7 @@ func (c *Candidate) Term() (term *Term, leads bool) {
 	return nil, false
 }
 
-// Resign calls End of the candidate's term, if it leads. Run gives the ballot back when the leader's function has returned,
-// and stands again, at the back of the queue.
+// Resign calls End of the candidate's term, if it leads.
 func (c *Candidate) Resign() {
 	if t := c.term.Load(); t != nil {
 		t.End(nil)
@@ -109,16 +100,14 @@ func (c *Candidate) Resign() {
 }
 
 // Stop ends the candidacy for good, and returns at once: IsLeader is false from then on, and the context of a term has
-// ended. Done tells when the leader's function has returned and the ballot has been given back. Stop may be called again,
-// and before anything else.
+// ended. Stop may be called again, and before anything else.
 func (c *Candidate) Stop() {
 	c.mu.Lock()
 	c.stopped = true
-	d := c.current
-	c.mu.Unlock()
-	if d != nil {
+	if d := c.current; d != nil {
 		d.cancel(ErrStopped)
 	}
+	c.mu.Unlock()
 	c.tasks.stop()
 	if t := c.term.Load(); t != nil {
 		t.finish(ErrStopped)
@@ -127,8 +116,8 @@ func (c *Candidate) Stop() {
 
 // Done returns a channel that is closed after Stop, when nothing of the candidate is left: no call of Run, Campaign or
 // Term.Acknowledge, no function of the program's, no goroutine, and no ballot. A term that Campaign returned is left until
-// Term.Withdraw has been called. Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close
-// the store only after that: otherwise the next leader might begin while this one's work still winds down.
+// Term.Withdraw has been called. Withdrawing takes one round trip, or one TTL if the store does not answer. Close the store
+// after that: otherwise the next leader might begin while this one's work still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // String returns the election and the store.
@@ -136,18 +125,11 @@ func (c *Candidate) String() string {
 	return fmt.Sprintf("candidate in election %q on %s", c.election, redact.Name(c.store))
 }
 
-// withdraw gives a ballot back, and reports whether the ballot is known to be gone. It waits for the store no longer than
-// one TTL: a session is gone by then if the service does not hear from it, and a link that takes longer than that can't
-// keep one. The store goes on by itself after that.
-func (c *Candidate) withdraw(ballot store.Ballot) (gone bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
-	defer cancel()
-	err := ballot.Withdraw(ctx)
-	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
-		c.say(slog.LevelWarn, "could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
-	}
-	return err == nil
-}
+// Election returns the name of the candidate's election.
+func (c *Candidate) Election() string { return c.election }
+
+// Value returns what followers see when the candidate leads.
+func (c *Candidate) Value() string { return c.value }
 
 // State is what a candidate is doing.
 type State int
@@ -165,11 +147,7 @@ const (
 
 // String returns the name of the state as metrics and logs have it: "taking_over".
 func (s State) String() string {
-	names := [...]string{"idle", "unfit", "casting", "waiting", "taking_over", "leading", "winding_down"}
-	if s < 0 || int(s) >= len(names) {
-		return fmt.Sprintf("state %d", int(s))
-	}
-	return names[s]
+	return nameOf("state", int(s), "idle", "unfit", "casting", "waiting", "taking_over", "leading", "winding_down")
 }
 
 // Status is what is known of a candidate at the time of the call.
@@ -186,22 +164,18 @@ type Status struct {
 	LastError error         // of the last attempt that failed, or request without an answer, since the last ballot was cast
 }
 
-// Status returns what the candidate is doing. As in IsLeader, the clock decides whether it leads. It sends nothing.
+// Status returns what the candidate is doing. It sends nothing.
 func (c *Candidate) Status() Status {
 	c.mu.Lock()
 	s, ballot, t, d := c.status, c.waiting, c.term.Load(), c.current
 	c.mu.Unlock()
-	if d != nil && d.fit != nil {
-		s.Unfit = d.fit.result()
+	if d != nil {
+		s.Unfit = d.checks.Err()
 	}
 	s.TTL = c.store.TTL()
 	if t != nil {
 		ballot = t.ballot
-		s.State, s.Since = t.state()
-		s.Remaining = t.Remaining()
-		if s.Remaining == 0 && s.State != WindingDown { // the term has ended since
-			s.State, s.Since = t.state()
-		}
+		s.State, s.Since, s.Remaining = t.state()
 	}
 	if ballot == nil {
 		return s
@@ -212,66 +186,43 @@ func (c *Candidate) Status() Status {
 	return s
 }
 
-// Election returns the name of the candidate's election.
-func (c *Candidate) Election() string { return c.election }
+// enters changes what the candidate does outside of a term, with the ballot that waits, if one does.
+func (c *Candidate) enters(s State, waiting store.Ballot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.becomes(s, waiting)
+}
 
-// Value returns what followers see when the candidate leads.
-func (c *Candidate) Value() string { return c.value }
-
-// becomes notes what the candidate does outside of a term, with the ballot that waits, if one does. The caller holds mu.
+// becomes is enters. The caller holds mu.
 func (c *Candidate) becomes(s State, waiting store.Ballot) {
 	if c.status.State != s {
 		c.status.State, c.status.Since = s, time.Now()
 	}
+	if s == Waiting {
+		c.status.Stood, c.status.LastError = true, nil
+	}
 	c.waiting = waiting
 }
 
-// stands notes that a ballot waits.
-func (c *Candidate) stands(ballot store.Ballot) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.becomes(Waiting, ballot)
-	c.status.Stood, c.status.LastError = true, nil
-}
-
-// standsNoMore notes that a ballot waits no more, and is no term's.
-func (c *Candidate) standsNoMore() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.becomes(Casting, nil)
-}
-
-// unfit notes that the candidate does not stand since its check fails.
-func (c *Candidate) unfit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.becomes(Unfit, nil)
-}
-
-// castBallot is Cast of the store, which might go on for long without an answer. Status says why.
-func (c *Candidate) castBallot(ctx context.Context) (store.Ballot, error) {
-	return c.store.Cast(trouble.With(ctx, c.failed), c.election, c.value)
-}
-
-// failed notes why an attempt has failed.
+// failed keeps why an attempt has failed, or why a request of the store's has no answer.
 func (c *Candidate) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.status.LastError = err
 }
 
-// state returns what the candidate does in the term, and since when.
-func (t *Term) state() (State, time.Time) {
-	acknowledged := t.acknowledged.Load()
+// state returns what the candidate does in the term, since when, and what remains of the lease.
+func (t *Term) state() (s State, since time.Time, remaining time.Duration) {
+	acknowledged, ended, remaining := t.acknowledged.Load(), t.ended.Load(), t.Remaining()
 	switch {
-	case t.over.Load():
-		return WindingDown, t.ended
-	case !t.current(): // nothing has noticed yet that the lease has run out
-		return WindingDown, time.Now()
+	case ended != nil:
+		return WindingDown, *ended, 0
+	case remaining == 0: // just now
+		return WindingDown, time.Now(), 0
 	case acknowledged == nil:
-		return TakingOver, t.began
+		return TakingOver, t.began, remaining
 	}
-	return Leading, *acknowledged
+	return Leading, *acknowledged, remaining
 }
 
 func isClosed(ch <-chan struct{}) bool {
@@ -282,3 +233,49 @@ func isClosed(ch <-chan struct{}) bool {
 		return false
 	}
 }
+
+// tasks counts what a candidate or a follower still does: calls in progress and goroutines. Done is closed when Stop
+// has been called and nothing is left.
+type tasks struct {
+	mu    sync.Mutex
+	count int           // guarded by mu; one of them stands for Stop, which is still to be called
+	done  chan struct{} // closed, under mu, when count is zero
+	once  sync.Once     // of stop
+}
+
+func newTasks() *tasks { return &tasks{count: 1, done: make(chan struct{})} }
+
+// begin counts a task. It is refused once done is closed. While another task runs it never is.
+func (t *tasks) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count == 0 {
+		return false
+	}
+	t.count++
+	return true
+}
+
+func (t *tasks) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count--
+	if t.count == 0 {
+		close(t.done)
+	}
+}
+
+// run runs f in a goroutine and reports whether it does: not once done is closed.
+func (t *tasks) run(f func()) bool {
+	if !t.begin() {
+		return false
+	}
+	go func() {
+		defer t.end()
+		f()
+	}()
+	return true
+}
+
+// stop makes the end of the last task close done. It does not block, and may be called again.
+func (t *tasks) stop() { t.once.Do(t.end) }

@@ -144,7 +144,7 @@ func TestLogger(t *testing.T) {
 level=INFO msg=elected election=database/primary
 level=INFO msg=acknowledged election=database/primary
 level=INFO msg="leadership ended" election=database/primary cause=resigned
-level=DEBUG msg="ballot given back" election=database/primary after=0s
+level=DEBUG msg="ballot withdrawn" election=database/primary after=0s
 level=INFO msg="leader changed" election=database/primary leader=other
 `, out.String())
 

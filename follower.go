@@ -20,7 +20,7 @@ import (
 // All readers see the latest state; changes that come faster than they read are coalesced. Its methods may be called from any
 // number of goroutines.
 type Follower struct {
-	news
+	notifier
 	store store.Store
 	tasks *tasks
 
@@ -44,7 +44,7 @@ func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follo
 		opts = &FollowerOptions{}
 	}
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
-	f.news = newNews(election, opts.Logger, opts.Events, f.tasks)
+	f.notifier = newNotifier(election, opts.Logger, opts.Events, f.tasks)
 	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
@@ -53,24 +53,34 @@ func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follo
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.start()
-}
-
-// start is Start. The caller holds mu.
-func (f *Follower) start() {
-	if f.started || f.ctx.Err() != nil {
-		return
+	if !f.started && f.ctx.Err() == nil {
+		f.started = f.tasks.run(f.follow)
 	}
-	f.started = f.tasks.run(f.follow)
 }
 
 // follow asks for the next leader until the follower ends. No function of the user's runs here, since it might
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
-	if err := observe(f.ctx, f.store, f.ask, f.tell, f.publish); err != nil {
-		f.say(slog.LevelError, "permanent error, the follower stops", "error", err)
-		f.end(err)
+	var prev *store.Known
+	var pause backoff
+	var denied denial
+	for {
+		known, err := f.ask(prev)
+		switch {
+		case f.ctx.Err() != nil:
+			return
+		case denied.permanent(err, f.store):
+			f.log(slog.LevelError, "permanent error, the follower stops", "error", err)
+			f.end(err)
+			return
+		case err != nil:
+			f.retry(f.ctx, err, pause.next(shortestAfterError))
+		default:
+			pause.reset()
+			prev = &known
+			f.publish(known)
+		}
 	}
 }
 
@@ -105,7 +115,7 @@ func (f *Follower) publish(known store.Known) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	f.tell(e)
+	f.notify(e)
 }
 
 // state returns what is known, and a channel that is closed when that changes.
@@ -132,12 +142,12 @@ func (f *Follower) Err() error { return context.Cause(f.ctx) }
 // Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
 // follower ends, with ErrStopped or the error that ended it.
 func (f *Follower) Wait(ctx context.Context) (Leader, error) {
-	for leader, err := range f.each(ctx) {
-		if err != nil || leader.Revision != 0 {
-			return leader, err
-		}
+	f.Start()
+	leader, err := f.next(ctx, nil)
+	for err == nil && leader.Revision == 0 {
+		leader, err = f.next(ctx, &leader)
 	}
-	panic("unreachable")
+	return leader, err
 }
 
 // Changes iterates over the leaders: the present state as soon as it is known, the zero Leader if there is none,
@@ -146,36 +156,29 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	f.Start()
 	return func(yield func(Leader) bool) {
-		for leader, err := range f.each(ctx) {
-			if err != nil || !yield(leader) {
-				return
-			}
+		leader, err := f.next(ctx, nil)
+		for err == nil && yield(leader) {
+			leader, err = f.next(ctx, &leader)
 		}
 	}
 }
 
-// each yields states until there is an error, which it yields last.
-func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
-	f.Start()
-	return func(yield func(Leader, error) bool) {
-		var last *Leader
-		for {
-			leader, known, changed := f.state()
-			if known && ctx.Err() == nil && f.ctx.Err() == nil && (last == nil || leader != *last) {
-				last = &leader
-				if !yield(leader, nil) {
-					return
-				}
-			}
-			select {
-			case <-changed: // meanwhile too
-			case <-ctx.Done():
-				yield(Leader{}, context.Cause(ctx))
-				return
-			case <-f.ctx.Done():
-				yield(Leader{}, context.Cause(f.ctx))
-				return
-			}
+// next waits until the state is known and differs from last, and returns it.
+func (f *Follower) next(ctx context.Context, last *Leader) (Leader, error) {
+	for {
+		leader, known, changed := f.state()
+		switch {
+		case ctx.Err() != nil:
+			return Leader{}, context.Cause(ctx)
+		case f.ctx.Err() != nil:
+			return Leader{}, context.Cause(f.ctx)
+		case known && (last == nil || leader != *last):
+			return leader, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-f.ctx.Done():
 		}
 	}
 }

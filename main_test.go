@@ -273,7 +273,7 @@ func (h hooks) tell(e leadership.Event) {
 		h.Acknowledged(e.Election, e.Token, e.Leader)
 	case e.Kind == leadership.RenewalOverdue && h.InJeopardy != nil:
 		h.InJeopardy(e.Election, e.Token, e.Remaining)
-	case e.Kind == leadership.BallotGivenBack && h.GivenBack != nil:
+	case e.Kind == leadership.BallotWithdrawn && h.GivenBack != nil:
 		h.GivenBack(e.Election, e.Token, e.After)
 	case e.Kind == leadership.LeaderChanged && h.LeaderChanged != nil:
 		h.LeaderChanged(e.Election, e.Leader)

@@ -22,7 +22,7 @@ import (
 // hanging returns, by what hangs, options whose log handler or hook does.
 func hanging(hang func()) map[string]*leadership.CandidateOptions {
 	all := map[string]*leadership.CandidateOptions{"all lines": handledBy(func(string) { hang() })}
-	for _, line := range []string{"standing", "elected", "acknowledged", "leadership ended", "ballot given back", "renewals are overdue",
+	for _, line := range []string{"standing", "elected", "acknowledged", "leadership ended", "ballot withdrawn", "renewals are overdue",
 		"leader changed", "leader gone", "no leader yet", "attempt failed"} {
 		all[line] = handledBy(func(message string) {
 			if strings.HasPrefix(message, line) {
@@ -141,7 +141,7 @@ func TestToldInOrder(t *testing.T) {
 			require.NoError(w, term.Withdraw(background))
 			synctest.Wait()
 			require.Equal(w, []string{
-				"elected", "TermBegan", "leadership ended", "TermEnded", "ballot given back", "GivenBack",
+				"elected", "TermBegan", "leadership ended", "TermEnded", "ballot withdrawn", "GivenBack",
 			}, happened.all(), "round %d", round)
 		}
 	})

@@ -13,17 +13,15 @@ import (
 
 // Candidate stands for election, again and again. [Candidate.Run] calls a function while the candidate leads;
 // [Candidate.Campaign] returns a term, and its caller does the rest. Packages channels and callbacks offer Run in other styles.
-//
-// Candidates and followers on one store share its session: there is one heartbeat for all, and if the session is lost, all
-// their terms end.
+// Candidates on one store share its session: if the session is lost, all their terms end.
 //
 //	idle ──▶ casting ──▶ waiting ──first, and the lease holds──▶ leading ──end──▶ winding down ──withdraw──▶ casting
 //
-// A candidate leads from the moment its ballot is first until its term ends. It winds down until the leader's function has
-// returned: the session is renewed and the ballot stands, so that no other candidate leads. Then the ballot is withdrawn.
+// While a candidate winds down, until the leader's function has returned, the session is renewed and the ballot stands, so
+// that no other candidate leads.
 //
-// Methods may be called from any number of goroutines, and from the functions given to the candidate: none of them waits for
-// the function that calls it. Done is closed only after those functions have returned.
+// All methods may be called from any number of goroutines, and from the functions given to this package: none waits for the
+// function that calls it.
 type Candidate struct {
 	notifier
 	store     store.Store
@@ -45,8 +43,8 @@ type Candidate struct {
 	waiting store.Ballot // the ballot that waits, if one does
 }
 
-// NewCandidate returns a candidate for the election. The value, usually an address, is what followers see when the candidate
-// leads. NewCandidate sends nothing. An error matches store.ErrInvalid.
+// NewCandidate returns a candidate, and sends nothing. Followers see the value, usually an address, when the candidate leads.
+// An error matches store.ErrInvalid.
 func NewCandidate(st store.Store, election, value string, opts *CandidateOptions) (*Candidate, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
@@ -76,15 +74,14 @@ func checkStore(st store.Store, election string) error {
 	return store.CheckElection(election)
 }
 
-// IsLeader reports whether the candidate leads at this very call: it compares the clock with the deadline of its
-// lease, takes no lock, and sends nothing. It is right even in the first instruction after a long pause.
+// IsLeader reports whether the candidate leads. It compares the clock with the deadline of its lease, so it is right even in
+// the first instruction after a long pause. It takes no lock.
 func (c *Candidate) IsLeader() bool {
 	_, leads := c.Term()
 	return leads
 }
 
-// Term returns the term in which the candidate leads, and true; or nil and false if it does not lead. It costs what
-// IsLeader does.
+// Term returns the term and true if the candidate leads, and nil and false otherwise. It costs what IsLeader does.
 func (c *Candidate) Term() (term *Term, leads bool) {
 	if t := c.term.Load(); t != nil && t.current() {
 		return t, true
@@ -99,8 +96,7 @@ func (c *Candidate) Resign() {
 	}
 }
 
-// Stop ends the candidacy for good, and returns at once: IsLeader is false from then on, and the context of a term has
-// ended. Stop may be called again, and before anything else.
+// Stop ends the candidacy and a term for good, and returns at once. It may be called again, and before anything else.
 func (c *Candidate) Stop() {
 	c.mu.Lock()
 	c.stopped = true
@@ -114,10 +110,9 @@ func (c *Candidate) Stop() {
 	}
 }
 
-// Done returns a channel that is closed after Stop, when nothing of the candidate is left: no call of Run, Campaign or
-// Term.Acknowledge, no function of the program's, no goroutine, and no ballot. A term that Campaign returned is left until
-// Term.Withdraw has been called. Withdrawing takes one round trip, or one TTL if the store does not answer. Close the store
-// after that: otherwise the next leader might begin while this one's work still winds down.
+// Done returns a channel that is closed after Stop, when nothing of the candidate is left: no call, goroutine or ballot. A term
+// of Campaign is left until Term.Withdraw is called. If the store does not answer, Done waits one TTL for the removal of the
+// ballot. Close the store after Done: otherwise the next leader might begin while this one winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // String returns the election and the store.
@@ -136,16 +131,16 @@ type State int
 
 // The states of a candidate, in the order in which it comes to them.
 const (
-	Idle        State = iota // it is not driven: it was not yet, or no more
-	Unfit                    // its check fails: it does not stand
+	Idle        State = iota // neither Run nor Campaign, nor its term, goes on
+	Unfit                    // the check of its fitness fails: it does not stand
 	Casting                  // it asks the store for a ballot, or pauses before the next try
-	Waiting                  // its ballot stands and waits for its turn
+	Waiting                  // its ballot waits for its turn
 	TakingOver               // it leads, and has not acknowledged
 	Leading                  // it leads, and has acknowledged
-	WindingDown              // its term is over; its ballot stands until its work has stopped and the ballot is given back
+	WindingDown              // its term is over; its ballot stands until its work has stopped
 )
 
-// String returns the name of the state as metrics and logs have it: "taking_over".
+// String returns the name of the state, such as "taking_over".
 func (s State) String() string {
 	return nameOf("state", int(s), "idle", "unfit", "casting", "waiting", "taking_over", "leading", "winding_down")
 }
@@ -160,8 +155,8 @@ type Status struct {
 	Overdue   bool          // it has a ballot, and a renewal of the session is overdue
 	Requested bool          // an operator has asked for the resignation of its ballot
 	Stood     bool          // it has had a ballot
-	Unfit     error         // why the last check of its fitness has failed; nil if it has succeeded, and without a check
-	LastError error         // of the last attempt that failed, or request without an answer, since the last ballot was cast
+	Unfit     error         // why the last check of its fitness has failed, or nil
+	LastError error         // of the last attempt that failed since the last ballot was cast, or nil
 }
 
 // Status returns what the candidate is doing. It sends nothing.

@@ -11,17 +11,16 @@ import (
 
 // Event is something that has happened to a candidate or a follower.
 //
-// Each candidate and each follower has one goroutine that writes to its log and calls its Events function, so neither holds
-// up a term, a ballot, an election or a follower. Events are told in the order in which they happen, each to the log first.
-// A term might be over when its beginning is told. After its end, only Acknowledged, if that was on its way, and
-// BallotWithdrawn are told of it.
+// One goroutine of each candidate and follower writes to the log and calls Events, so neither holds up a term, an election or
+// a follower. Events come in the order in which they happen, each to the log first. A term might be over when its TermBegan
+// comes. After its TermEnded, only BallotWithdrawn comes, and Acknowledged if that was on its way.
 //
-// While the function or a log handler hangs, up to 100 events wait; after that, each new one replaces the oldest of its kind.
-// Run waits for it a second at its end, Done until it returns. A panic, or runtime.Goexit, ends that call only, and is logged.
+// While Events or a log handler hangs, up to 100 events wait; then each new one replaces the oldest of its kind. Run waits a
+// second for it at its end, Done until it returns. A panic or runtime.Goexit ends that call only, and is logged.
 type Event struct {
 	Kind     EventKind
 	Election string
-	Token    uint64 // of the candidate's ballot, if the event is about one
+	Token    uint64 // of the ballot; 0 if the event is not about one
 
 	Leader    Leader        // Acknowledged and LeaderChanged
 	Err       error         // TermEnded: the cause of Term.Context; AttemptFailed: the failure
@@ -30,7 +29,7 @@ type Event struct {
 	RetryIn   time.Duration // AttemptFailed: the time until the next attempt
 }
 
-// EventKind says what has happened.
+// EventKind is what has happened.
 type EventKind int
 
 const (
@@ -43,13 +42,15 @@ const (
 	BallotWithdrawn                       // the ballot of a term that is over is known to be gone
 	LeaderChanged                         // a follower sees another leader, or none any more
 	AttemptFailed                         // an attempt has failed, and is repeated
+)
 
-	// The log alone is told of these.
-	unacknowledged // the term has gone on for Remaining without an acknowledgement
+// Kinds that only the log is told of.
+const (
+	unacknowledged = AttemptFailed + 1 + iota // the term has gone on for Remaining without an acknowledgement
 	noLeaderYet
 )
 
-// String returns the kind's name, such as "term began".
+// String returns the name, such as "term began".
 func (k EventKind) String() string {
 	return nameOf("event", int(k), "ballot cast", "term began", "acknowledged", "renewal overdue", "resignation requested",
 		"term ended", "ballot withdrawn", "leader changed", "attempt failed", "unacknowledged", "no leader yet")

@@ -10,15 +10,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Fitness lets a candidate stand, and lead, only while a check succeeds. The candidate casts no ballot before the check has
-// succeeded Rise times. When the check has failed Fall times in a row, a ballot that waits is withdrawn, and a term ends with
-// ErrUnfit. No term begins unless the last check has succeeded, within Every + Timeout.
-//
-// Checks are made one at a time, as long as Run or Campaign goes on; Done waits for the one under way. If all candidates are
-// unfit there is no leader: do not check what all of them share.
+// Fitness lets a candidate stand and lead only while a check succeeds. After Rise successes in a row it stands; after Fall
+// failures in a row, a ballot that waits is withdrawn, and a term ends with ErrUnfit. A term begins only if the last check has
+// succeeded, within Every + Timeout. Do not check what all candidates share: if all are unfit, there is no leader.
 type Fitness struct {
-	// Check returns why the candidate is not fit, or nil. The term is nil unless the candidate leads. ctx ends after Timeout: a
-	// check that takes longer has failed, once for each Every + Timeout until it returns. A panic is a failure.
+	// Check returns why the candidate is not fit, or nil. The term is nil unless the candidate leads. A check has failed if it
+	// panics, or takes longer than Timeout, when ctx ends; then it fails again after each Every + Timeout until it returns.
 	Check func(ctx context.Context, term *Term) error
 
 	Every   time.Duration // from the end of one check to the next. Default: 5 s

@@ -13,12 +13,10 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Follower learns who leads an election. It writes nothing to the store, and survives outages by itself; Fresh and AsOf tell
-// how old its knowledge is. It begins with the first call of Start, Leader, Wait or Changes, and ends with Stop, or with a
-// permanent error, as Candidate.Run does. Packages channels and callbacks offer Changes in other styles.
-//
-// All readers see the latest state; changes that come faster than they read are coalesced. Its methods may be called from any
-// number of goroutines.
+// Follower learns who leads an election. It writes nothing, and survives outages; Fresh and AsOf tell how old its knowledge
+// is. It begins with the first call of Start, Leader, Wait or Changes, and ends with Stop, or with a permanent error, as
+// Candidate.Run does. Readers see the latest state: changes that come faster are coalesced. Packages channels and callbacks
+// offer Changes in other styles.
 type Follower struct {
 	notifier
 	store store.Store
@@ -35,7 +33,7 @@ type Follower struct {
 	changed chan struct{} // closed and replaced with each answer
 }
 
-// NewFollower returns a follower of the election. It sends nothing. An error matches store.ErrInvalid.
+// NewFollower is like NewCandidate.
 func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follower, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
@@ -49,7 +47,7 @@ func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follo
 	return f, nil
 }
 
-// Start begins to follow. It does not block; a second call does nothing, nor does one after Stop.
+// Start begins to follow. It may be called again, and after Stop.
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,8 +123,8 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 	return f.leader, f.known, f.changed
 }
 
-// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells these
-// two apart. It does not block. Once the follower has ended, Leader returns what was known last.
+// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet, when AsOf is zero.
+// It does not block. Once the follower has ended, Leader returns what was known last.
 func (f *Follower) Leader() (Leader, bool) {
 	f.Start()
 	leader, known, _ := f.state()
@@ -136,11 +134,10 @@ func (f *Follower) Leader() (Leader, bool) {
 // Election returns the name of the follower's election.
 func (f *Follower) Election() string { return f.election }
 
-// Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
+// Err returns what ended the follower, such as ErrStopped, or nil.
 func (f *Follower) Err() error { return context.Cause(f.ctx) }
 
-// Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
-// follower ends, with ErrStopped or the error that ended it.
+// Wait returns the leader as soon as there is one. When ctx or the follower ends, it returns the cause of ctx or Err.
 func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 	f.Start()
 	leader, err := f.next(ctx, nil)
@@ -150,9 +147,8 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 	return leader, err
 }
 
-// Changes iterates over the leaders: the present state as soon as it is known, the zero Leader if there is none,
-// then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
-// anything more; if the follower ended, Err tells why.
+// Changes iterates over the leaders: the present one as soon as it is known, the zero Leader if there is none, then each that
+// differs from the one before. It yields nothing more once ctx or the follower has ended; then Err tells why the follower has.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	f.Start()
 	return func(yield func(Leader) bool) {
@@ -183,20 +179,18 @@ func (f *Follower) next(ctx context.Context, last *Leader) (Leader, error) {
 	}
 }
 
-// Stop ends the follower for good and returns at once: it ends the iterators. Calling Stop again, or before
-// anything else, is allowed.
+// Stop ends the follower for good, and returns at once. It may be called again, and before anything else.
 func (f *Follower) Stop() {
 	f.end(ErrStopped)
 	f.tasks.stop()
 }
 
-// Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it
-// is left: no call of FollowerOptions.Events and no goroutine.
+// Done returns a channel that is closed when nothing of the follower is left.
 func (f *Follower) Done() <-chan struct{} { return f.tasks.done }
 
 // AsOf returns the local time as of which Leader is known to be right: what Leader returns reflects all changes before it.
-// While the service answers, AsOf is no older than half the store's TTL and two round trips. It is zero before anything is
-// known. A suspension of the machine makes it older: call AsOf again afterwards.
+// While the service answers, it is no older than half the store's TTL and two round trips. It is zero before anything is
+// known. A suspension of the machine makes it older.
 func (f *Follower) AsOf() time.Time {
 	asOf := f.confirmed()
 	if age := suspension.Since(asOf); age > time.Since(asOf) {
@@ -212,8 +206,7 @@ func (f *Follower) confirmed() time.Time {
 	return f.asOf
 }
 
-// Fresh reports whether Leader is known to have been right within the last TTL of the store. A healthy store confirms it
-// several times in that time. Callers with another limit compare AsOf with it.
+// Fresh reports whether AsOf is less than the store's TTL ago. A healthy store confirms it several times in that time.
 func (f *Follower) Fresh() bool {
 	return suspension.Since(f.confirmed()) < f.store.TTL()
 }

@@ -16,12 +16,11 @@ import (
 )
 
 // Campaign stands for election and returns the term once the candidate leads. The caller acknowledges it, watches its
-// context, and calls Term.Withdraw when the work has stopped. Until then the candidate can't campaign again. ctx has no
-// effect on the term.
+// context, and calls Term.Withdraw when the work has stopped. ctx has no effect on the term.
 //
 // Campaign withdraws its ballot and returns an error when ctx ends (its cause), after Stop, when the ballot is lost, after an
-// error that the store does not retry by itself, such as a denial, and with ErrNoLease, ErrTokenRegressed, ErrRequested,
-// ErrUnfit or ErrGaveWay.
+// error that the store does not retry, such as a denial, and with ErrNoLease, ErrTokenRegressed, ErrRequested, ErrUnfit or
+// ErrGaveWay.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(ctx, false)
 	if err != nil {
@@ -37,18 +36,15 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does. When lead
-// returns, Run withdraws the ballot and stands again, at the back of the queue. Two calls of lead never overlap. If lead
-// ignores its context, all candidates behind it wait.
+// returns, Run withdraws the ballot and stands again, at the back of the queue. If lead ignores its context, all candidates
+// behind this one wait.
 //
-// lead calls Term.Acknowledge when it has taken over: no follower knows of the leader before. [Lead] is a function that does
-// so at once and waits, for programs that ask IsLeader. If lead returns nil, the term ends with ErrResigned; if it returns an
-// error, with ErrFailed. If lead panics or calls runtime.Goexit, Run withdraws the ballot first.
+// lead calls Term.Acknowledge when it has taken over; [Lead] does so at once. The term ends with ErrResigned if lead returns
+// nil, and with ErrFailed if it returns an error, panics or calls runtime.Goexit. A panic goes on in the caller of Run.
 //
-// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error of the store: ErrClosed, or
-// store.ErrInvalid if the service refuses a setting. It tries again after any other error, including lead's, and reports it
-// to the log and to CandidateOptions.Events. A denial ends Run only if the store has never worked and is denied everything
-// for 40 s, longer than services cache denials. Run returns ErrRunning if the candidate is being driven already, and
-// ErrStopped if Stop was called before.
+// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error of the store: ErrClosed, store.ErrInvalid
+// if the service refuses a setting, or store.ErrDenied if the store has never worked and is denied everything for 40 s. It
+// tries again after any other error, including lead's, and reports it to the log and to Events.
 //
 // Between terms Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. A turn of more than 5 s,
 // from the cast to the end of the term, and one that an operator has ended, reset the back-off.
@@ -64,7 +60,7 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 	return c.run(d, lead)
 }
 
-// Lead is a function for Run that acknowledges at once and returns when the term ends.
+// Lead is a function for Run that acknowledges at once and returns when the term ends, for programs that ask IsLeader.
 func Lead(ctx context.Context, term *Term) error {
 	if err := term.Acknowledge(ctx); err != nil {
 		return err

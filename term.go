@@ -13,7 +13,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Term is one candidate's time as leader. Its methods may be called from any number of goroutines.
+// Term is one candidate's time as leader.
 type Term struct {
 	c      *Candidate
 	drive  *drive
@@ -43,21 +43,20 @@ func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, s
 // Election returns the name of the term's election.
 func (t *Term) Election() string { return t.c.election }
 
-// Token is the term's fencing token, higher than that of every earlier term of the election. Send it with each write, and let
-// the resource refuse tokens lower than the highest it has seen.
+// Token returns the term's fencing token, higher than that of every earlier term of the election.
 func (t *Term) Token() uint64 { return t.ballot.Token() }
 
-// Context ends with the term. Its cause matches ErrLost, ErrResigned, ErrFailed or ErrStopped.
+// Context returns a context that ends with the term. Its cause matches ErrLost, ErrResigned, ErrFailed or ErrStopped.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Bind returns a copy of ctx that also ends with the term, with the term's cause: for a request that the leader serves.
+// Bind returns a copy of ctx that also ends with the term, and its cause: for a request that the leader serves.
 func (t *Term) Bind(ctx context.Context) (bound context.Context, cancel context.CancelFunc) {
 	bound, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(t.ctx, func() { end(context.Cause(t.ctx)) })
 	return bound, func() { stop(); end(nil) }
 }
 
-// Remaining is the time until the term ends unless the session is renewed before. It is zero when the term is over.
+// Remaining returns the time until the term ends if the session is not renewed, and zero if it is over.
 func (t *Term) Remaining() time.Duration {
 	remaining := t.lease.Remaining() // before current: read later, it could be that of a span which began since
 	if !t.current() {
@@ -66,13 +65,12 @@ func (t *Term) Remaining() time.Duration {
 	return remaining
 }
 
-// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done, or at once if
-// there is nothing to take over. If a term goes on for a TTL without it, the log has a warning, once per candidate.
+// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done. A leader of the
+// past can't acknowledge: the store writes it only while the ballot stands.
 //
-// The store writes the acknowledgement only while the term's ballot stands, so a leader of the past can't acknowledge.
-// Acknowledge blocks until the store has confirmed it; if the outcome of a request is unknown, it tries again. It returns
-// early when ctx or the term ends. The error then matches store.ErrUnknownOutcome if followers might have been told. A second
-// call does nothing.
+// Acknowledge blocks until the store has confirmed it, or until ctx or the term ends; if the outcome of a request is unknown,
+// it tries again. An error matches store.ErrUnknownOutcome if followers might have been told. A second call does nothing. If a
+// term lasts for a TTL without it, the log has a warning, once per candidate.
 func (t *Term) Acknowledge(ctx context.Context) (err error) {
 	if !t.c.tasks.begin() { // Done is closed, so the term is over: nothing is told any more
 		return t.endedError()
@@ -131,13 +129,12 @@ func (t *Term) endedError() error {
 // Acknowledged reports whether the term has been acknowledged.
 func (t *Term) Acknowledged() bool { return t.acknowledged.Load() != nil }
 
-// Ballot is the ballot that the term leads with, for fences such as etcd.Fence, and for programs that guard their work by
-// its lease and its session's file. To acknowledge or withdraw it, call the methods of the term.
+// Ballot returns the term's ballot, for fences such as etcd.Fence, and for programs that guard their work by its lease or its
+// session's file. To acknowledge or withdraw it, call the methods of the term.
 func (t *Term) Ballot() store.Ballot { return t.ballot }
 
 // End ends the term, if it is not over yet: its context has ended when End returns. The cause is ErrResigned if err is nil,
-// and otherwise matches ErrFailed and wraps err. The ballot stands until Run withdraws it, when the leader's function has
-// returned, or Withdraw does. The leader's function may call End before it cleans up.
+// and otherwise matches ErrFailed and wraps err. The ballot stands until it is withdrawn.
 func (t *Term) End(err error) {
 	if err != nil {
 		t.finish(fmt.Errorf("%w: %w", ErrFailed, err))
@@ -147,8 +144,8 @@ func (t *Term) End(err error) {
 }
 
 // Withdraw ends the term, if it is not over yet, and withdraws the ballot. Call it for every term that Campaign returned,
-// once the leader's work has stopped. It blocks until the ballot is known to be gone, or until ctx ends; then it returns an
-// error, and the store goes on trying while the session lives. A term of Run goes on: the error matches ErrRunning.
+// once the leader's work has stopped. It blocks until the ballot is known to be gone, or until ctx ends; then the store goes
+// on trying while the session lives. For a term of Run, which goes on, the error matches ErrRunning.
 func (t *Term) Withdraw(ctx context.Context) error {
 	if t.drive.serves {
 		return fmt.Errorf("%w: Run withdraws the ballot when the leader's function has returned", ErrRunning)

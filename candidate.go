@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -52,9 +53,7 @@ func NewCandidate(st store.Store, election, value string, opts *CandidateOptions
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	if opts == nil {
-		opts = &CandidateOptions{}
-	}
+	opts = cmp.Or(opts, &CandidateOptions{})
 	c := &Candidate{store: st, value: value, giveWayTo: slices.Clone(opts.GiveWayTo), checking: make(chan struct{}, 1), tasks: newTasks()}
 	if opts.Fitness != nil {
 		var err error
@@ -129,7 +128,6 @@ func (c *Candidate) Value() string { return c.value }
 // State is what a candidate is doing.
 type State int
 
-// The states of a candidate, in the order in which it comes to them.
 const (
 	Idle        State = iota // neither Run nor Campaign, nor its term, goes on
 	Unfit                    // the check of its fitness fails: it does not stand
@@ -154,7 +152,8 @@ type Status struct {
 	Remaining time.Duration // of the lease; 0 unless it leads
 	Overdue   bool          // it has a ballot, and a renewal of the session is overdue
 	Requested bool          // an operator has asked for the resignation of its ballot
-	Stood     bool          // it has had a ballot
+	Led       time.Time     // until when it had the ballot of its last term; zero if no term is over
+	Revision  uint64        // of the acknowledgement in its last term; 0 without one
 	Unfit     error         // why the last check of its fitness has failed, or nil
 	LastError error         // of the last attempt that failed since the last ballot was cast, or nil
 }
@@ -171,6 +170,7 @@ func (c *Candidate) Status() Status {
 	if t != nil {
 		ballot = t.ballot
 		s.State, s.Since, s.Remaining = t.state()
+		s.Revision = t.revision()
 	}
 	if ballot == nil {
 		return s
@@ -194,7 +194,7 @@ func (c *Candidate) becomes(s State, waiting store.Ballot) {
 		c.status.State, c.status.Since = s, time.Now()
 	}
 	if s == Waiting {
-		c.status.Stood, c.status.LastError = true, nil
+		c.status.LastError = nil
 	}
 	c.waiting = waiting
 }
@@ -217,7 +217,7 @@ func (t *Term) state() (s State, since time.Time, remaining time.Duration) {
 	case acknowledged == nil:
 		return TakingOver, t.began, remaining
 	}
-	return Leading, *acknowledged, remaining
+	return Leading, acknowledged.at, remaining
 }
 
 func isClosed(ch <-chan struct{}) bool {

@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -106,10 +107,8 @@ type notifier struct {
 const mostWaiting = 100
 
 func newNotifier(election string, logger *slog.Logger, events func(Event), tasks *tasks) notifier {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return notifier{election, logger.With("election", election).Handler(), events, teller.NewQueue(mostWaiting, tasks.run)}
+	handler := cmp.Or(logger, slog.Default()).With("election", election).Handler()
+	return notifier{election, handler, events, teller.NewQueue(mostWaiting, tasks.run)}
 }
 
 // notify adds an event. It does not block.

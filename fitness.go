@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,16 +33,9 @@ func (f Fitness) complete() (Fitness, error) {
 	case f.Every < 0 || f.Timeout < 0 || f.Fall < 0 || f.Rise < 0:
 		return f, &store.FieldError{Field: "fitness", Reason: "a number is negative"}
 	}
-	if f.Every == 0 {
-		f.Every = 5 * time.Second
-	}
-	if f.Timeout == 0 {
-		f.Timeout = f.Every
-	}
-	if f.Fall == 0 {
-		f.Fall = 3
-	}
-	f.Rise = max(f.Rise, 1)
+	f.Every = cmp.Or(f.Every, 5*time.Second)
+	f.Timeout = cmp.Or(f.Timeout, f.Every)
+	f.Fall, f.Rise = cmp.Or(f.Fall, 3), cmp.Or(f.Rise, 1)
 	return f, nil
 }
 

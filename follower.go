@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -38,9 +39,7 @@ func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follo
 	if err := checkStore(st, election); err != nil {
 		return nil, err
 	}
-	if opts == nil {
-		opts = &FollowerOptions{}
-	}
+	opts = cmp.Or(opts, &FollowerOptions{})
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
 	f.notifier = newNotifier(election, opts.Logger, opts.Events, f.tasks)
 	f.ctx, f.end = context.WithCancelCause(context.Background())

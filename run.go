@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func (c *Candidate) campaign(d *drive) (*Term, error) {
 	c.enters(Casting, nil)
 	ballot, err := c.cast(ctx, d.serves)
 	if err != nil {
-		return nil, causeOr(ctx, err)
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	c.enters(Waiting, ballot)
 	c.notify(Event{Kind: BallotCast, Token: ballot.Token()})
@@ -199,7 +200,7 @@ func (c *Candidate) campaign(d *drive) (*Term, error) {
 	}
 	_ = c.withdraw(ballot)
 	c.enters(Casting, nil)
-	return nil, causeOr(ctx, err)
+	return nil, cmp.Or(context.Cause(ctx), err)
 }
 
 // await waits until the ballot is first and its lease holds, and returns the lease's span.
@@ -322,17 +323,13 @@ func (c *Candidate) withdraw(ballot store.Ballot) error {
 func (c *Candidate) forget(t *Term) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.term.CompareAndSwap(t, nil) && c.current != nil { // not a later one
+	if !c.term.CompareAndSwap(t, nil) {
+		return
+	}
+	c.status.Led, c.status.Revision = time.Now(), t.revision()
+	if c.current != nil { // not a later one
 		c.becomes(Casting, nil)
 	}
-}
-
-// causeOr returns the cause of ctx if that has ended, and err otherwise.
-func causeOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // The first pauses after an error, and after a ballot or a term that ended otherwise, and the longest after either. Terms

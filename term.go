@@ -27,10 +27,15 @@ type Term struct {
 	cancel       context.CancelCauseFunc
 	watched      chan struct{} // closed when watch has returned
 	began        time.Time
-	acknowledged atomic.Pointer[time.Time] // nil before
-	ended        atomic.Pointer[time.Time] // nil before, and set before ctx ends
-	gone         atomic.Bool               // the ballot is known to be
-	endNotified  bool                      // guarded by mu of the candidate
+	acknowledged atomic.Pointer[acknowledgement] // nil before
+	ended        atomic.Pointer[time.Time]       // nil before, and set before ctx ends
+	gone         atomic.Bool                     // the ballot is known to be
+	endNotified  bool                            // guarded by mu of the candidate
+}
+
+type acknowledgement struct {
+	at       time.Time
+	revision uint64
 }
 
 // newTerm returns a term that goes on. Nothing watches it before begin.
@@ -97,7 +102,7 @@ func (t *Term) Acknowledge(ctx context.Context) (err error) {
 		}
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err == nil {
-			if now := time.Now(); t.acknowledged.CompareAndSwap(nil, &now) {
+			if t.acknowledged.CompareAndSwap(nil, &acknowledgement{time.Now(), leader.Revision}) {
 				t.notify(Event{Kind: Acknowledged, Leader: leader})
 			}
 			return nil
@@ -128,6 +133,14 @@ func (t *Term) endedError() error {
 
 // Acknowledged reports whether the term has been acknowledged.
 func (t *Term) Acknowledged() bool { return t.acknowledged.Load() != nil }
+
+// revision returns that of the acknowledgement, or 0.
+func (t *Term) revision() uint64 {
+	if a := t.acknowledged.Load(); a != nil {
+		return a.revision
+	}
+	return 0
+}
 
 // Ballot returns the term's ballot, for fences such as etcd.Fence, and for programs that guard their work by its lease or its
 // session's file. To acknowledge or withdraw it, call the methods of the term.

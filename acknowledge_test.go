@@ -80,6 +80,19 @@ func TestAcknowledgeEndsWithItsContext(t *testing.T) {
 		require.NoError(w, term.Acknowledge(background))
 		require.Equal(w, "a", w.leader())
 	})
+	virtual(t, func(w *world) { // and with the term
+		st, c, term := w.elected()
+		st.Faults().Cut()
+		acknowledging := async(func() error { return term.Acknowledge(background) })
+		w.at(time.Second)
+		require.True(w, pending(acknowledging))
+		c.Resign()
+		err := <-acknowledging
+		require.ErrorIs(w, err, leadership.ErrNotElected)
+		require.ErrorIs(w, err, leadership.ErrResigned)
+		require.Equal(w, time.Second, w.now())
+		st.Faults().Heal()
+	})
 }
 
 // If the outcome is unknown, Acknowledge tries again, with a log. The acknowledgement exists once.

@@ -152,6 +152,7 @@ type Status struct {
 	Remaining time.Duration // of the lease; 0 unless it leads
 	Overdue   bool          // it has a ballot, and a renewal of the session is overdue
 	Requested bool          // an operator has asked for the resignation of its ballot
+	Stood     bool          // it has had a ballot
 	Led       time.Time     // until when it had the ballot of its last term; zero if no term is over
 	Revision  uint64        // of the acknowledgement in its last term; 0 without one
 	Unfit     error         // why the last check of its fitness has failed, or nil
@@ -194,7 +195,7 @@ func (c *Candidate) becomes(s State, waiting store.Ballot) {
 		c.status.State, c.status.Since = s, time.Now()
 	}
 	if s == Waiting {
-		c.status.LastError = nil
+		c.status.Stood, c.status.LastError = true, nil
 	}
 	c.waiting = waiting
 }

@@ -16,9 +16,9 @@ import (
 // What happens to a candidate, in order, with the fields of each event.
 func TestEvents(t *testing.T) {
 	virtual(t, func(w *world) {
-		var events []leadership.Event
+		told := make(chan leadership.Event, 100)
 		st := w.open()
-		c := w.candidate(failingFirst(st), "a", &leadership.CandidateOptions{Events: func(e leadership.Event) { events = append(events, e) }})
+		c := w.candidate(failingFirst(st), "a", &leadership.CandidateOptions{Events: func(e leadership.Event) { told <- e }})
 		run(c, func(ctx context.Context, term *leadership.Term) error {
 			_ = serve(ctx, term)
 			time.Sleep(time.Second) // the work winds down
@@ -31,9 +31,13 @@ func TestEvents(t *testing.T) {
 		w.at(2*renew + time.Second)
 		st.Faults().Delay(0)
 		require.NoError(w, w.observer.RequestResignation(background, election, token))
-		w.until(func() bool { return len(events) > 6 && c.IsLeader() })
+		w.until(func() bool { return len(told) > 6 && c.IsLeader() })
 		halt(c)
-		kinds := []string{}
+		close(told)
+		events, kinds := []leadership.Event{}, []string{}
+		for e := range told {
+			events = append(events, e)
+		}
 		for i, e := range events {
 			kinds = append(kinds, e.Kind.String())
 			require.Equal(w, election, e.Election)

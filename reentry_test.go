@@ -28,7 +28,7 @@ var forms = map[string]func(ctx context.Context, c *leadership.Candidate, visit 
 			switch {
 			case errors.Is(err, leadership.ErrStopped):
 				return nil
-			case ctx.Err() != nil || store.Permanent(err):
+			case err != nil && ctx.Err() != nil, store.Permanent(err):
 				return err
 			case err != nil: // an event is campaigning
 				time.Sleep(100 * time.Millisecond)
@@ -123,7 +123,8 @@ func TestReentry(t *testing.T) {
 						w.stops(c, result)
 						return
 					}
-					require.Truef(w, errors.Is(<-result, test.err), "want %v", test.err) // nil is nil only
+					err := <-result
+					require.Truef(w, errors.Is(err, test.err), "%v, want %v", err, test.err) // nil is nil only
 					require.False(w, c.IsLeader())
 					require.Empty(w, w.ballots())
 				})

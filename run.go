@@ -28,7 +28,6 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	t, err := c.campaign(d)
-	d.cancel(nil)
 	if err != nil {
 		c.failed(err)
 		d.leave()
@@ -95,7 +94,6 @@ func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
 	c.tasks.begin() // not refused, as Stop was not called
 	d.checks, d.uncheck = c.startChecks()
 	c.current = d
-	c.becomes(Casting, nil)
 	return d, nil
 }
 

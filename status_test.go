@@ -42,12 +42,14 @@ func TestStatus(t *testing.T) {
 		})
 		w.at(40 * time.Second)
 		s := w.is(c, leadership.Casting, time.Second)
+		require.False(w, s.Stood)
 		require.ErrorIs(w, s.LastError, store.ErrUnavailable)
 		require.Zero(w, s.Token)
 
 		st.Faults().Heal()
 		w.at(50 * time.Second)
 		s = w.is(c, leadership.Waiting, c.Status().Since.Sub(w.began))
+		require.True(w, s.Stood)
 		require.NoError(w, s.LastError)
 		require.Greater(w, s.Token, first.Token())
 		require.False(w, s.Overdue || s.Requested)
@@ -214,32 +216,6 @@ func TestRequestedResignation(t *testing.T) {
 		require.NoError(w, w.observer.RequestResignation(background, election, token), "it has resigned")
 		time.Sleep(ttl)
 		require.True(w, two.IsLeader(), "it was not asked")
-	})
-}
-
-// TestRequestedResignationOfOneThatWaits: it withdraws its ballot at once, without a term, and stands again behind all
-// others.
-func TestRequestedResignationOfOneThatWaits(t *testing.T) {
-	virtual(t, func(w *world) {
-		d := &diary{}
-		first := w.lead(w.open(), "one")
-		two, three := w.candidate(w.open(), "two", telling(d, leadership.TermBegan)), w.candidate(w.open(), "three", nil)
-		run(two, leadership.Lead)
-		synctest.Wait()
-		run(three, leadership.Lead)
-		synctest.Wait()
-		for range 5 {
-			list, err := w.observer.Ballots(background, election)
-			require.NoError(w, err)
-			require.Equal(w, []string{"one", "two", "three"}, w.ballots())
-			for _, b := range list[1:] {
-				require.NoError(w, w.observer.RequestResignation(background, election, b.Token))
-				w.until(func() bool { return len(w.ballots()) == 3 && w.ballots()[2] == b.Value })
-			}
-		}
-		require.Empty(w, d.all())
-		require.NoError(w, first.Withdraw(background))
-		w.until(two.IsLeader)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each way to end a candidate, in every state, twice, and after the other ways.
+// Each way to end a candidate, in every state, twice, and after the other ways. None is an attempt that has failed.
 func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
 		"idle":        func(*world, *leadership.Candidate) {},
@@ -45,7 +45,7 @@ func TestEndsInEveryState(t *testing.T) {
 							w.lead(w.open(), "other")
 						}
 						st := w.open()
-						c := w.candidate(st, "a", nil)
+						c := w.candidate(st, "a", withoutErrors(w))
 						enter(w, c)
 						synctest.Wait()
 						end(w, c, st)
@@ -66,24 +66,6 @@ func TestEndsInEveryState(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A normal Stop is not an error: no attempt has failed, in any order of the goroutines.
-func TestStopIsNotAnError(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		for range often(500) {
-			c, err := leadership.NewCandidate(st, election, "a", withoutErrors(w))
-			require.NoError(w, err)
-			result := run(c, leadership.Lead)
-			synctest.Wait()
-			require.True(w, c.IsLeader())
-			w.stops(c, result)
-			if w.Failed() {
-				return
-			}
-		}
-	})
 }
 
 // Done is closed at once if nothing had begun, and not before Stop.
@@ -151,38 +133,6 @@ func TestStopOnACutLine(t *testing.T) {
 			require.NoError(w, <-result)
 		})
 	}
-}
-
-// Close with everything running. The candidates and followers end by themselves, all with the same error.
-func TestCloseUnderEverything(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		var results []<-chan error
-		for range 5 {
-			for _, drive := range forms {
-				c := w.candidate(st, "a", nil)
-				results = append(results, async(func() error { return drive(background, c, func() {}) }))
-			}
-			f := w.follower(st, nil)
-			results = append(results, async(func() error {
-				for range f.Changes(background) {
-				}
-				_, err := f.Wait(background)
-				if err == nil { // there was a leader
-					err = leadership.ErrClosed
-				}
-				return err
-			}))
-		}
-		w.at(ttl)
-		require.Len(w, w.ballots(), 5*len(forms))
-		require.NoError(w, st.Close())
-		for _, result := range results {
-			require.ErrorIs(w, <-result, leadership.ErrClosed)
-		}
-		require.Empty(w, w.ballots())
-		require.Empty(w, w.leader())
-	})
 }
 
 // A process may lead or follow thousands of elections. Each costs two goroutines of the library's, one here and one of the

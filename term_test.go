@@ -280,3 +280,26 @@ func TestTermThatWasOverUnnoticed(t *testing.T) {
 		}
 	}
 }
+
+// A bound context ends with the term, with its cause, and with the context that it was made of.
+func TestBind(t *testing.T) {
+	virtual(t, func(w *world) {
+		_, c, term := w.elected()
+		type key struct{}
+		of, end := context.WithCancelCause(context.WithValue(background, key{}, 1))
+		first, cancelFirst := term.Bind(of)
+		second, cancelSecond := term.Bind(background)
+		third, cancelThird := term.Bind(background)
+		require.Equal(w, 1, first.Value(key{}))
+		end(errChangedMind)
+		require.Equal(w, errChangedMind, context.Cause(first))
+		cancelSecond()
+		require.Equal(w, context.Canceled, context.Cause(second))
+		require.NoError(w, third.Err())
+		c.Resign()
+		synctest.Wait()
+		require.Equal(w, leadership.ErrResigned, context.Cause(third))
+		cancelFirst()
+		cancelThird()
+	})
+}

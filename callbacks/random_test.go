@@ -23,7 +23,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 0, "the first seed of TestRandom")
-	rounds    = flag.Uint64("rounds", 20, "how many seeds TestRandom runs")
+	rounds    = flag.Uint64("rounds", 5, "how many seeds TestRandom runs")
 )
 
 // TestRandom runs candidates and followers of packages callbacks and channels against each other. Connections are cut, and

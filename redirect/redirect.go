@@ -68,8 +68,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	to = &url.URL{Scheme: to.Scheme, Host: to.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
-	http.Redirect(w, r, to.String(), http.StatusTemporaryRedirect)
+	target := *r.URL // without what a client has put into it, as for a proxy
+	target.Scheme, target.Host, target.User, target.Opaque = to.Scheme, to.Host, nil, ""
+	http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
 }
 
 var errNoLeader = errors.New("no leader at the moment")

@@ -33,21 +33,23 @@ func TestNewCandidateRefusesWhatStoresDoNotTake(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorContains(t, err, "value")
 		_, err = leadership.NewCandidate(nil, election, "v", nil)
+		require.EqualError(t, err, "invalid store: it is nil")
 		require.ErrorIs(t, err, store.ErrInvalid)
-		require.ErrorContains(t, err, "store")
+		_, err = leadership.NewFollower(nil, election, nil)
+		require.EqualError(t, err, "invalid store: it is nil")
 		require.Zero(t, st.Faults().Requests(), "it sends nothing")
+		require.PanicsWithValue(w, "leadership: Run has no function to call; leadership.Lead acknowledges and waits", func() {
+			_ = w.candidate(st, "a", nil).Run(background, nil)
+		})
 	})
 }
 
-// A paused process runs none of our goroutines. Here a ballot that blocks the goroutine of the term stands for the
-// pause.
+// A paused process runs none of our goroutines. A ballot that blocks the goroutine of the term stands for the pause.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		resumed := make(chan struct{})
-		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
-		resume := sync.OnceFunc(func() { close(resumed) })
-		w.Cleanup(resume)
+		frozen, resume := w.frozen(st)
+		c := w.candidate(frozen, "a", nil)
 		term := w.campaign(c)
 		st.Faults().Cut()
 		w.at(valid - 1)
@@ -77,46 +79,17 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		resumed := make(chan struct{})
-		var lease *store.Lease
-		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen, lease = resumed, b.Ballot.Lease() }), "a", nil)
-		resume := sync.OnceFunc(func() { close(resumed) })
-		w.Cleanup(resume)
+		frozen, resume := w.frozen(st)
+		c := w.candidate(frozen, "a", nil)
 		term := w.campaign(c)
 		st.Faults().Delay(3 * time.Second)
 		w.at(10 * time.Second) // deadline at 8 s, confirmation at 9 s of what was sent at 3 s, lasting until 11 s
 		require.NoError(w, term.Context().Err(), "nothing of ours has run")
-		require.Equal(w, w.began.Add(renew), lease.Last().Sent, "the confirmation has come")
+		require.Equal(w, w.began.Add(renew), term.Ballot().Lease().Last().Sent, "the confirmation has come")
 		require.False(w, c.IsLeader())
 		require.Zero(w, term.Remaining())
 		resume()
 		st.Faults().Delay(0)
-	})
-}
-
-// A required argument that is nil is refused by the call that got it. An optional one stands for the default.
-func TestNil(t *testing.T) {
-	virtual(t, func(w *world) {
-		_, err := leadership.NewCandidate(nil, election, "a", nil)
-		require.EqualError(w, err, "invalid store: it is nil")
-		_, err = leadership.NewFollower(nil, election, nil)
-		require.EqualError(w, err, "invalid store: it is nil")
-
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.CandidateOptions{Events: hooks{}.tell})
-		f := w.follower(st, &leadership.CandidateOptions{})
-		var none context.Context
-		require.Panics(w, func() { _, _ = c.Campaign(none) })
-		require.Panics(w, func() { _ = c.Run(none, leadership.Lead) })
-		require.PanicsWithValue(w, "leadership: Run has no function to call; leadership.Lead acknowledges and waits", func() { _ = c.Run(background, nil) })
-		require.Panics(w, func() { _, _ = f.Wait(none) })
-		run(c, leadership.Lead)
-		f.Start()
-		leader, err := f.Wait(background)
-		require.NoError(w, err, "after all that")
-		require.Equal(w, "a", leader.Value)
-		halt(c)
-		halt(f)
 	})
 }
 
@@ -223,74 +196,12 @@ func TestStopJustBeforeTheTermBegins(t *testing.T) {
 		var c *leadership.Candidate
 		var began atomic.Bool
 		c = w.candidate(changing(w.open(), func(b *fakeBallot) { b.onLease = func() { c.Stop() } }), "a",
-			&leadership.CandidateOptions{Events: hooks{TermBegan: func(string, uint64) { began.Store(true) }}.tell})
+			on(leadership.TermBegan, func(leadership.Event) { began.Store(true) }))
 		_, err := c.Campaign(background)
 		require.ErrorIs(w, err, leadership.ErrStopped)
 		require.False(w, c.IsLeader())
 		require.False(w, began.Load())
 		require.Empty(w, w.ballots())
-	})
-}
-
-// A log handler may call the candidate.
-func TestLogHandlerThatResigns(t *testing.T) {
-	virtual(t, func(w *world) {
-		resign := func() {}
-		c := w.candidate(w.open(), "a", handledBy(func(string) { resign() }))
-		resign = c.Resign
-		term, err := c.Campaign(background)
-		require.NoError(w, err)
-		synctest.Wait()
-		require.False(w, c.IsLeader(), "it has resigned")
-		require.NoError(w, term.Withdraw(background))
-	})
-}
-
-// TermEnded is the last hook of a term while the ballot stands, also if the term ends when a renewal is overdue.
-func TestTermEndedIsTheLastHook(t *testing.T) {
-	virtual(t, func(w *world) {
-		var last atomic.Value
-		told := hooks{
-			InJeopardy: func(string, uint64, time.Duration) { last.Store("in jeopardy") },
-			TermEnded:  func(string, uint64, error) { last.Store("ended") },
-		}.tell
-		lease := store.NewLease()
-		lease.Renew(store.Now(), valid)
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.CandidateOptions{Events: told})
-		for range 30 {
-			term := w.campaign(c)
-			<-lease.Last().Overdue
-			go c.Resign()
-			synctest.Wait()
-			require.Equal(w, "ended", last.Load())
-			lease.Renew(store.Now(), valid)
-			require.NoError(w, term.Withdraw(background))
-		}
-	})
-}
-
-// The first hook of a term gives it back. Done waits for that hook, and for the next one.
-func TestDoneWaitsForTheFirstHook(t *testing.T) {
-	virtual(t, func(w *world) {
-		released := make(chan struct{})
-		var ended atomic.Bool
-		var c *leadership.Candidate
-		c = w.candidate(w.open(), "a", &leadership.CandidateOptions{Events: hooks{
-			TermBegan: func(string, uint64) {
-				_ = termOf(c).Withdraw(background)
-				<-released
-			},
-			TermEnded: func(string, uint64, error) { ended.Store(true) },
-		}.tell})
-		result := campaigning(background, c)
-		synctest.Wait()
-		require.Empty(w, w.ballots())
-		c.Stop()
-		require.False(w, isDone(c), "Campaign has not returned")
-		close(released)
-		require.NoError(w, <-result)
-		require.True(w, isDone(c))
-		require.True(w, ended.Load())
 	})
 }
 
@@ -300,7 +211,6 @@ type restored struct {
 	mu     sync.Mutex
 	next   uint64 // guarded by mu, as are all below
 	stands int    // ballots, as an operator sees them
-	least  int    // since it was set
 }
 
 // hinting is a ballot whose store says what an operator does.
@@ -321,7 +231,6 @@ func (w *world) restored() *restored {
 		b.withdraw = func(ctx context.Context) error {
 			r.mu.Lock()
 			r.stands--
-			r.least = min(r.least, r.stands)
 			r.next++ // as a removal does
 			r.mu.Unlock()
 			return b.Ballot.Withdraw(ctx)
@@ -338,17 +247,16 @@ func (w *world) restored() *restored {
 	return r
 }
 
-// set sets the next token, and forgets how many stood.
 func (r *restored) set(next uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.next, r.stands, r.least = next, 0, 1
+	r.next = next
 }
 
-func (r *restored) now() (next uint64, stands, least int) {
+func (r *restored) now() (next uint64, stands int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.next, r.stands, r.least
+	return r.next, r.stands
 }
 
 // leadsOnce makes a candidate lead and resign, so that it knows a token.
@@ -359,7 +267,7 @@ func (w *world) leadsOnce(c *leadership.Candidate) {
 	require.NoError(w, term.Withdraw(background))
 }
 
-// A candidate that knows a higher token casts ballots until its tokens are higher. One of them stands all the time.
+// A candidate that knows a higher token casts ballots until its tokens are higher.
 func TestTokensThatWentBackAreRaised(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.restored()
@@ -374,10 +282,10 @@ func TestTokensThatWentBackAreRaised(t *testing.T) {
 			return nil
 		})
 		require.Greater(w, <-terms, uint64(5000))
+		synctest.Wait()
 		require.Zero(w, w.now())
 		require.Equal(w, []time.Duration{0}, waits)
-		_, stands, least := st.now()
-		require.Equal(w, 1, least, "an operator finds it in the queue")
+		_, stands := st.now()
 		require.Equal(w, 1, stands)
 		require.NoError(w, c.Status().LastError)
 		w.stops(c, result)
@@ -404,9 +312,9 @@ func TestTokensThatCantBeRaised(t *testing.T) {
 		w.at(time.Hour)
 		require.Empty(w, terms)
 		require.Len(w, waits, 6, "at once, and after 1, 3, 7, 15 and 31 minutes")
-		next, _, least := st.now()
+		next, stands := st.now()
 		require.Less(w, next, uint64(2000), "it casts a ballot every 5 s")
-		require.Equal(w, 1, least)
+		require.Equal(w, 1, stands, "an operator finds it in the queue")
 		err := c.Status().LastError
 		require.ErrorIs(w, err, leadership.ErrTokenRegressed)
 		require.ErrorContains(w, err, `election "database/primary" gave token`)
@@ -426,8 +334,8 @@ func TestTokensThatCantBeRaised(t *testing.T) {
 	})
 }
 
-// Whatever ends the wait, the ballot is given back.
-func TestLowBallotIsGivenBack(t *testing.T) {
+// Whatever ends the wait, the ballot is withdrawn.
+func TestLowBallotIsWithdrawn(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate){
 		"stopped": func(_ *world, c *leadership.Candidate) { c.Stop() },
 		"asked": func(w *world, _ *leadership.Candidate) {
@@ -446,7 +354,7 @@ func TestLowBallotIsGivenBack(t *testing.T) {
 			st.set(1)
 			result := run(c, leadership.Lead)
 			w.until(func() bool { return slices.Equal(w.ballots(), []string{"a"}) })
-			first, _, _ := st.now()
+			first, _ := st.now()
 			end(w, c)
 			if name == "stopped" {
 				require.NoError(w, <-result)
@@ -454,7 +362,7 @@ func TestLowBallotIsGivenBack(t *testing.T) {
 				return
 			}
 			var next uint64
-			w.until(func() bool { next, _, _ = st.now(); return next > first && slices.Equal(w.ballots(), []string{"a"}) })
+			w.until(func() bool { next, _ = st.now(); return next > first && slices.Equal(w.ballots(), []string{"a"}) })
 			require.Less(w, next, first+10)
 			w.stops(c, result)
 			synctest.Wait()
@@ -477,7 +385,7 @@ func TestCampaignRefusesTokensThatRegress(t *testing.T) {
 			require.ErrorIs(w, err, leadership.ErrTokenRegressed)
 			require.ErrorContains(w, err, "1000000")
 			require.Empty(w, next)
-			require.Empty(w, w.ballots(), "the refused ballot is given back")
+			require.Empty(w, w.ballots(), "the refused ballot is withdrawn")
 			next = []uint64{1e6 + 1}
 			require.Equal(w, uint64(1e6+1), w.campaign(c).Token(), "a higher one is fine again")
 		})

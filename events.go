@@ -1,6 +1,8 @@
 package leadership
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,26 +12,25 @@ import (
 
 // Event is something that has happened to a candidate or a follower.
 //
-// Each candidate and each follower has one goroutine that writes to its log and calls its Events function, so neither holds
-// up a term, a ballot, an election or a follower. Events are told in the order in which they happen, each to the log first.
-// A term might be over when its beginning is told. After its end, only Acknowledged, if that was on its way, and
-// BallotGivenBack are told of it.
+// One goroutine of each candidate and follower writes to the log and calls Events, so neither holds up a term, an election or
+// a follower. Events come in the order in which they happen, each to the log first. A term might be over when its TermBegan
+// comes. After its TermEnded, only BallotWithdrawn comes, and Acknowledged if that was on its way.
 //
-// While the function or a log handler hangs, up to 100 events wait; after that, each new one replaces the oldest of its kind.
-// Run waits for it a second at its end, Done until it returns. A panic, or runtime.Goexit, ends that call only, and is logged.
+// While Events or a log handler hangs, up to 100 events wait; then each new one replaces the oldest of its kind. Run waits a
+// second for it at its end, Done until it returns. A panic or runtime.Goexit ends that call only, and is logged.
 type Event struct {
 	Kind     EventKind
 	Election string
-	Token    uint64 // of the candidate's ballot, if the event is about one
+	Token    uint64 // of the ballot; 0 if the event is not about one
 
 	Leader    Leader        // Acknowledged and LeaderChanged
 	Err       error         // TermEnded: the cause of Term.Context; AttemptFailed: the failure
 	Remaining time.Duration // RenewalOverdue: the time until the term ends without a renewal
-	After     time.Duration // BallotGivenBack: the time since the term ended
+	After     time.Duration // BallotWithdrawn: the time since the term ended
 	RetryIn   time.Duration // AttemptFailed: the time until the next attempt
 }
 
-// EventKind says what has happened.
+// EventKind is what has happened.
 type EventKind int
 
 const (
@@ -39,23 +40,28 @@ const (
 	RenewalOverdue                        // the session of a term should have been renewed; once until it is
 	ResignationRequested                  // an operator has asked for the term's end, which comes next
 	TermEnded                             // the term is over; the leader's work might still wind down
-	BallotGivenBack                       // the ballot of a term that is over is known to be gone
+	BallotWithdrawn                       // the ballot of a term that is over is known to be gone
 	LeaderChanged                         // a follower sees another leader, or none any more
 	AttemptFailed                         // an attempt has failed, and is repeated
+)
 
-	// The log alone is told of these.
-	unacknowledged // the term has gone on for Remaining without an acknowledgement
+// Kinds that only the log is told of.
+const (
+	unacknowledged = AttemptFailed + 1 + iota // the term has gone on for Remaining without an acknowledgement
 	noLeaderYet
 )
 
-// String returns the kind's name, such as "term began".
+// String returns the name, such as "term began".
 func (k EventKind) String() string {
-	names := [...]string{"ballot cast", "term began", "acknowledged", "renewal overdue", "resignation requested", "term ended",
-		"ballot given back", "leader changed", "attempt failed", "unacknowledged", "no leader yet"}
-	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("event %d", int(k))
+	return nameOf("event", int(k), "ballot cast", "term began", "acknowledged", "renewal overdue", "resignation requested",
+		"term ended", "ballot withdrawn", "leader changed", "attempt failed", "unacknowledged", "no leader yet")
+}
+
+func nameOf(kind string, i int, names ...string) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprintf("%s %d", kind, i)
 	}
-	return names[k]
+	return names[i]
 }
 
 // line returns what the log is told.
@@ -63,8 +69,8 @@ func (e Event) line() slog.Record {
 	switch e.Kind {
 	case BallotCast:
 		return newLine(slog.LevelDebug, "standing", "token", e.Token)
-	case BallotGivenBack:
-		return newLine(slog.LevelDebug, "ballot given back", "token", e.Token, "after", e.After)
+	case BallotWithdrawn:
+		return newLine(slog.LevelDebug, "ballot withdrawn", "token", e.Token, "after", e.After)
 	case TermBegan:
 		return newLine(slog.LevelInfo, "elected", "token", e.Token)
 	case Acknowledged:
@@ -89,29 +95,27 @@ func (e Event) line() slog.Record {
 	return slog.Record{} // the end of the term says that it was requested
 }
 
-// news tells the events of one candidate or follower: see Event.
-type news struct {
+// notifier writes to the log and calls Events, for one candidate or follower: see Event.
+type notifier struct {
 	election string
-	log      slog.Handler // it has all attributes already
+	handler  slog.Handler // of the log; it has all attributes already
 	events   func(Event)  // nil without one
-	told     *teller.Queue
+	queue    *teller.Queue
 }
 
-// mostUntold is how many events wait while a log handler or Events hangs.
-const mostUntold = 100
+// mostWaiting is how many events wait while a log handler or Events hangs.
+const mostWaiting = 100
 
-func newNews(election string, logger *slog.Logger, events func(Event), tasks *tasks) news {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return news{election, logger.With("election", election).Handler(), events, teller.NewQueue(mostUntold, tasks.run)}
+func newNotifier(election string, logger *slog.Logger, events func(Event), tasks *tasks) notifier {
+	handler := cmp.Or(logger, slog.Default()).With("election", election).Handler()
+	return notifier{election, handler, events, teller.NewQueue(mostWaiting, tasks.run)}
 }
 
-// tell tells of an event soon. It does not block.
-func (n *news) tell(e Event) {
+// notify adds an event. It does not block.
+func (n *notifier) notify(e Event) {
 	e.Election = n.election
 	line := e.line()
-	n.told.Add(e.Kind, func() {
+	n.queue.Add(e.Kind, func() {
 		n.write(line)
 		if n.events == nil || e.Kind > AttemptFailed {
 			return
@@ -122,17 +126,23 @@ func (n *news) tell(e Event) {
 	})
 }
 
-// say logs a line soon. It does not block. There are few texts.
-func (n *news) say(level slog.Level, text string, args ...any) {
+// log adds a line. It does not block. There are few texts.
+func (n *notifier) log(level slog.Level, text string, args ...any) {
 	line := newLine(level, text, args...)
-	n.told.Add(text, func() { n.write(line) })
+	n.queue.Add(text, func() { n.write(line) })
 }
 
-// write calls the log's handler, if there is a line. Only what tell and say have added does.
-func (n *news) write(line slog.Record) {
+// write calls the log's handler, if there is a line. Only the queue calls it.
+func (n *notifier) write(line slog.Record) {
 	if line.Message != "" {
-		_ = teller.Log(n.log, line) // a failure is written to slog.Default
+		_ = teller.Log(n.handler, line) // a failure is written to slog.Default
 	}
+}
+
+// retry reports a failure and waits before the next try.
+func (n *notifier) retry(ctx context.Context, err error, in time.Duration) {
+	n.notify(Event{Kind: AttemptFailed, Err: err, RetryIn: in})
+	sleep(ctx, in)
 }
 
 // newLine returns a line of the log with the time of the call.

@@ -161,26 +161,22 @@ func ExampleCandidate_IsLeader() {
 func ExampleCandidate_Resign() {
 	st := open()
 	defer st.Close()
-	first, second := candidate(st, "first", nil), candidate(st, "second", nil)
-	a := events(first)
-	defer first.Stop()
-	fmt.Println("first leads:", <-a)
-	b := events(second)
-	defer second.Stop()
-	for { // until the second stands too
-		queue, err := st.Ballots(context.Background(), "x")
-		must(err)
-		if len(queue) == 2 {
-			break
+	c := candidate(st, "a", nil)
+	turns := 0
+	err := c.Run(context.Background(), func(ctx context.Context, _ *leadership.Term) error {
+		if turns++; turns == 1 {
+			c.Resign() // it stands again by itself, at the back of the queue
+		} else {
+			c.Stop()
 		}
-	}
-	first.Resign() // it stands again by itself, behind the second
-	fmt.Println("first leads:", <-a)
-	fmt.Println("second leads:", <-b)
+		fmt.Println("turn", turns, context.Cause(ctx))
+		return nil
+	})
+	fmt.Println(err)
 	// Output:
-	// first leads: true
-	// first leads: false
-	// second leads: true
+	// turn 1 resigned
+	// turn 2 stopped
+	// <nil>
 }
 
 func ExampleCandidate_Stop() {
@@ -265,20 +261,6 @@ func ExampleTerm_Acknowledge() {
 	// Output:
 	// <nil>
 	// true not elected: the term in election "x" is over: resigned
-}
-
-func ExampleTerm_Remaining() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	if term.Remaining() > time.Second {
-		fmt.Println("time enough for a second's work")
-	}
-	must(term.Withdraw(context.Background()))
-	fmt.Println(term.Remaining())
-	// Output:
-	// time enough for a second's work
-	// 0s
 }
 
 func ExampleTerm_Context() {

@@ -1,8 +1,10 @@
 package leadership_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,8 +97,8 @@ func TestFitness(t *testing.T) {
 	})
 }
 
-// TestUnfitWaiterGivesItsBallotBack, and stands again when it is fit.
-func TestUnfitWaiterGivesItsBallotBack(t *testing.T) {
+// TestUnfitWaiterWithdrawsItsBallot, and stands again when it is fit.
+func TestUnfitWaiterWithdrawsItsBallot(t *testing.T) {
 	virtual(t, func(w *world) {
 		var h health
 		w.lead(w.open(), "leader")
@@ -125,7 +127,7 @@ func TestUnfitWhileFirstInLine(t *testing.T) {
 		var h health
 		leader := w.lead(w.open(), "leader")
 		c := w.candidate(w.open(), "a", h.options())
-		elected := events(c)
+		run(c, leadership.Lead)
 		w.at(2*time.Second + 100*time.Millisecond)
 		h.set(errDisk)
 		w.at(3*time.Second + 100*time.Millisecond)
@@ -133,52 +135,34 @@ func TestUnfitWhileFirstInLine(t *testing.T) {
 		require.NoError(w, leader.Withdraw(background))
 		w.at(3*time.Second + 200*time.Millisecond)
 		require.False(w, c.IsLeader())
-		require.Empty(w, elected)
+		require.Zero(w, c.Status().Led)
 		h.set(nil)
 		w.until(c.IsLeader)
 	})
 }
 
-// TestCheckThatHangs is a failure for each Every + Timeout: the term ends, one check is under way, and Done waits for it.
+// TestCheckThatHangs: an earlier Campaign has ended while its check hung. There is no second check meanwhile, and Done waits.
 func TestCheckThatHangs(t *testing.T) {
 	virtual(t, func(w *world) {
 		var h health
-		c := w.candidate(w.open(), "a", h.options())
-		run(c, leadership.Lead)
-		w.at(2*time.Second + 100*time.Millisecond)
-		require.True(w, c.IsLeader())
 		hangs := make(chan struct{})
 		h.hangs.Store(&hangs)
-		w.at(3*time.Second + 100*time.Millisecond)
-		checks := h.checks.Load()
-		w.at(3*time.Second + 3*1500*time.Millisecond)
-		require.False(w, c.IsLeader())
-		require.ErrorContains(w, c.Status().Unfit, "has not returned after")
-		w.at(time.Minute)
-		require.Equal(w, checks, h.checks.Load())
+		c := w.candidate(w.open(), "a", h.options())
+		for range 10 {
+			ctx, cancel := context.WithTimeout(background, time.Millisecond)
+			_, err := c.Campaign(ctx)
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+			cancel()
+		}
+		require.EqualValues(w, 1, h.checks.Load())
 		c.Stop()
-		synctest.Wait()
-		require.False(w, isClosed(c.Done()))
+		require.False(w, isDone(c))
 		close(hangs)
-		synctest.Wait()
-		require.True(w, isClosed(c.Done()))
+		require.True(w, isDone(c))
 	})
 }
 
-// TestCheckThatPanics is a failure.
-func TestCheckThatPanics(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", &leadership.CandidateOptions{Fitness: &leadership.Fitness{
-			Check: func(context.Context, *leadership.Term) error { panic("on purpose") },
-		}})
-		run(c, leadership.Lead)
-		w.at(ttl)
-		w.is(c, leadership.Unfit, 0)
-		require.ErrorContains(w, c.Status().Unfit, "on purpose")
-	})
-}
-
-// TestFitnessOfCampaign: the checks go on until the caller gives the ballot back.
+// TestFitnessOfCampaign: the checks go on until the caller withdraws the ballot.
 func TestFitnessOfCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		var h health
@@ -189,7 +173,7 @@ func TestFitnessOfCampaign(t *testing.T) {
 		h.set(errDisk)
 		w.at(10 * time.Second)
 		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrUnfit)
-		require.Equal(w, []string{"a"}, w.ballots(), "its caller gives the ballot back")
+		require.Equal(w, []string{"a"}, w.ballots(), "its caller withdraws the ballot")
 		require.NoError(w, term.Withdraw(background))
 		checks := h.checks.Load()
 		w.at(20 * time.Second)
@@ -208,25 +192,59 @@ func TestFitnessIsChecked(t *testing.T) {
 	}
 }
 
-// TestOneCheckAtATime, also if an earlier Campaign has ended while its check hung.
-func TestOneCheckAtATime(t *testing.T) {
+// A candidate is first in line on a link with a round trip of 0.7 TTL. Its session lives, but each answer comes too
+// late for its lease. After one TTL it gives its ballot back, reports that, and stands again at the back.
+func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 	virtual(t, func(w *world) {
-		var h health
-		hangs := make(chan struct{})
-		h.hangs.Store(&hangs)
-		c := w.candidate(w.open(), "a", h.options())
-		for range 100 {
-			ctx, cancel := context.WithTimeout(background, time.Millisecond)
-			_, err := c.Campaign(ctx)
-			require.ErrorIs(w, err, context.DeadlineExceeded)
-			cancel()
-		}
+		var waits []time.Duration
+		var log bytes.Buffer
+		opts := trying(&waits, leadership.ErrNoLease)
+		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		leader := w.lead(w.open(), "leader")
+		st := w.open()
+		slow, next := w.candidate(st, "slow", opts), w.candidate(w.open(), "next", nil)
+		result := run(slow, leadership.Lead)
 		synctest.Wait()
-		require.EqualValues(w, 1, h.checks.Load())
-		close(hangs)
-		h.hangs.Store(nil)
-		require.NoError(w, w.campaign(c).Withdraw(background))
+		run(next, leadership.Lead)
+		synctest.Wait()
+		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
+		st.Faults().Delay(ttl * 35 / 100)
+		w.at(ttl)
+		require.NoError(w, leader.Withdraw(background))
+		for !next.IsLeader() {
+			require.False(w, slow.IsLeader())
+			require.Less(w, w.now(), 4*ttl, "the slow one keeps the other waiting")
+			w.at(w.now() + ttl/100)
+		}
+		w.at(6 * ttl)
+		require.True(w, next.IsLeader())
+		require.Equal(w, []string{"next", "slow"}, w.ballots(), "it stands again at the back")
+		require.Len(w, waits, 1, "it is told once")
+		w.stops(slow, result)
+		require.Equal(w, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), "%s", log.String())
+		require.NotContains(w, log.String(), "could not confirm that the ballot was removed")
 	})
+}
+
+// The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
+func TestFirstWithoutALease(t *testing.T) {
+	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
+		virtualRun(t, name, func(w *world) {
+			lease := store.NewLease()
+			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
+			time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
+			term, err := c.Campaign(background)
+			if name == "never" {
+				require.ErrorIs(w, err, leadership.ErrNoLease)
+				require.Equal(w, ttl, w.now())
+				require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
+				return
+			}
+			require.NoError(w, err)
+			require.True(w, c.IsLeader())
+			require.NoError(w, term.Withdraw(background))
+		})
+	}
 }
 
 // prefers returns options of a candidate that gives way to those with one of the values.

@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -13,14 +14,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Follower learns who leads an election. It writes nothing to the store, and survives outages by itself; Fresh and AsOf tell
-// how old its knowledge is. It begins with the first call of Start, Leader, Wait or Changes, and ends with Stop, or with a
-// permanent error, as Candidate.Run does. Packages channels and callbacks offer Changes in other styles.
-//
-// All readers see the latest state; changes that come faster than they read are coalesced. Its methods may be called from any
-// number of goroutines.
+// Follower learns who leads an election. It writes nothing, and survives outages; Fresh and AsOf tell how old its knowledge
+// is. It begins with the first call of Start, Leader, Wait or Changes, and ends with Stop, or with a permanent error, as
+// Candidate.Run does. Readers see the latest state: changes that come faster are coalesced. Packages channels and callbacks
+// offer Changes in other styles.
 type Follower struct {
-	news
+	notifier
 	store store.Store
 	tasks *tasks
 
@@ -35,42 +34,50 @@ type Follower struct {
 	changed chan struct{} // closed and replaced with each answer
 }
 
-// NewFollower returns a follower of the election. It sends nothing. An error matches store.ErrInvalid.
+// NewFollower is like NewCandidate.
 func NewFollower(st store.Store, election string, opts *FollowerOptions) (*Follower, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
 	}
-	if opts == nil {
-		opts = &FollowerOptions{}
-	}
+	opts = cmp.Or(opts, &FollowerOptions{})
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
-	f.news = newNews(election, opts.Logger, opts.Events, f.tasks)
+	f.notifier = newNotifier(election, opts.Logger, opts.Events, f.tasks)
 	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
 
-// Start begins to follow. It does not block; a second call does nothing, nor does one after Stop.
+// Start begins to follow. It may be called again, and after Stop.
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.start()
-}
-
-// start is Start. The caller holds mu.
-func (f *Follower) start() {
-	if f.started || f.ctx.Err() != nil {
-		return
+	if !f.started && f.ctx.Err() == nil {
+		f.started = f.tasks.run(f.follow)
 	}
-	f.started = f.tasks.run(f.follow)
 }
 
 // follow asks for the next leader until the follower ends. No function of the user's runs here, since it might
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
-	if err := observe(f.ctx, f.store, f.ask, f.tell, f.publish); err != nil {
-		f.say(slog.LevelError, "permanent error, the follower stops", "error", err)
-		f.end(err)
+	var prev *store.Known
+	var pause backoff
+	var denied denial
+	for {
+		known, err := f.ask(prev)
+		switch {
+		case f.ctx.Err() != nil:
+			return
+		case denied.permanent(err, f.store):
+			f.log(slog.LevelError, "permanent error, the follower stops", "error", err)
+			f.end(err)
+			return
+		case err != nil:
+			f.retry(f.ctx, err, pause.next(shortestAfterError))
+		default:
+			pause.reset()
+			prev = &known
+			f.publish(known)
+		}
 	}
 }
 
@@ -105,7 +112,7 @@ func (f *Follower) publish(known store.Known) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	f.tell(e)
+	f.notify(e)
 }
 
 // state returns what is known, and a channel that is closed when that changes.
@@ -115,8 +122,8 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 	return f.leader, f.known, f.changed
 }
 
-// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells these
-// two apart. It does not block. Once the follower has ended, Leader returns what was known last.
+// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet, when AsOf is zero.
+// It does not block. Once the follower has ended, Leader returns what was known last.
 func (f *Follower) Leader() (Leader, bool) {
 	f.Start()
 	leader, known, _ := f.state()
@@ -126,74 +133,63 @@ func (f *Follower) Leader() (Leader, bool) {
 // Election returns the name of the follower's election.
 func (f *Follower) Election() string { return f.election }
 
-// Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
+// Err returns what ended the follower, such as ErrStopped, or nil.
 func (f *Follower) Err() error { return context.Cause(f.ctx) }
 
-// Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
-// follower ends, with ErrStopped or the error that ended it.
+// Wait returns the leader as soon as there is one. When ctx or the follower ends, it returns the cause of ctx or Err.
 func (f *Follower) Wait(ctx context.Context) (Leader, error) {
-	for leader, err := range f.each(ctx) {
-		if err != nil || leader.Revision != 0 {
-			return leader, err
-		}
+	f.Start()
+	leader, err := f.next(ctx, nil)
+	for err == nil && leader.Revision == 0 {
+		leader, err = f.next(ctx, &leader)
 	}
-	panic("unreachable")
+	return leader, err
 }
 
-// Changes iterates over the leaders: the present state as soon as it is known, the zero Leader if there is none,
-// then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
-// anything more; if the follower ended, Err tells why.
+// Changes iterates over the leaders: the present one as soon as it is known, the zero Leader if there is none, then each that
+// differs from the one before. It yields nothing more once ctx or the follower has ended; then Err tells why the follower has.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	f.Start()
 	return func(yield func(Leader) bool) {
-		for leader, err := range f.each(ctx) {
-			if err != nil || !yield(leader) {
-				return
-			}
+		leader, err := f.next(ctx, nil)
+		for err == nil && yield(leader) {
+			leader, err = f.next(ctx, &leader)
 		}
 	}
 }
 
-// each yields states until there is an error, which it yields last.
-func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
-	f.Start()
-	return func(yield func(Leader, error) bool) {
-		var last *Leader
-		for {
-			leader, known, changed := f.state()
-			if known && ctx.Err() == nil && f.ctx.Err() == nil && (last == nil || leader != *last) {
-				last = &leader
-				if !yield(leader, nil) {
-					return
-				}
-			}
-			select {
-			case <-changed: // meanwhile too
-			case <-ctx.Done():
-				yield(Leader{}, context.Cause(ctx))
-				return
-			case <-f.ctx.Done():
-				yield(Leader{}, context.Cause(f.ctx))
-				return
-			}
+// next waits until the state is known and differs from last, and returns it.
+func (f *Follower) next(ctx context.Context, last *Leader) (Leader, error) {
+	for {
+		leader, known, changed := f.state()
+		switch {
+		case ctx.Err() != nil:
+			return Leader{}, context.Cause(ctx)
+		case f.ctx.Err() != nil:
+			return Leader{}, context.Cause(f.ctx)
+		case known && (last == nil || leader != *last):
+			return leader, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-f.ctx.Done():
 		}
 	}
 }
 
-// Stop ends the follower for good and returns at once: it ends the iterators. Calling Stop again, or before
-// anything else, is allowed.
+// Stop ends the follower for good, and returns at once. It may be called again, and before anything else.
 func (f *Follower) Stop() {
 	f.end(ErrStopped)
 	f.tasks.stop()
 }
 
-// Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it
-// is left: no call of FollowerOptions.Events and no goroutine.
+// Done returns a channel that is closed when nothing of the follower is left.
 func (f *Follower) Done() <-chan struct{} { return f.tasks.done }
 
 // AsOf returns the local time as of which Leader is known to be right: what Leader returns reflects all changes before it.
-// While the service answers, AsOf is no older than half the store's TTL and two round trips. It is zero before anything is
-// known. A suspension of the machine makes it older: call AsOf again afterwards.
+// While the service answers, it is no older than half the store's TTL and two round trips. It is zero before anything is
+// known. A suspension of the machine makes it older.
 func (f *Follower) AsOf() time.Time {
 	asOf := f.confirmed()
 	if age := suspension.Since(asOf); age > time.Since(asOf) {
@@ -209,8 +205,7 @@ func (f *Follower) confirmed() time.Time {
 	return f.asOf
 }
 
-// Fresh reports whether Leader is known to have been right within the last TTL of the store. A healthy store confirms it
-// several times in that time. Callers with another limit compare AsOf with it.
+// Fresh reports whether AsOf is less than the store's TTL ago. A healthy store confirms it several times in that time.
 func (f *Follower) Fresh() bool {
 	return suspension.Since(f.confirmed()) < f.store.TTL()
 }

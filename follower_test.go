@@ -14,27 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewFollowerRefusesWhatStoresDoNotTake(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		_, err := leadership.NewFollower(st, "a__b", nil)
-		require.ErrorIs(w, err, store.ErrInvalid)
-		_, err = leadership.NewFollower(nil, election, nil)
-		require.ErrorIs(w, err, store.ErrInvalid)
-		w.follower(st, nil)
-		synctest.Wait()
-		require.Zero(w, st.Faults().Requests(), "it sends nothing")
-	})
-}
-
 // A follower begins to follow at the first call of Start, Leader, Wait or Changes, and not before.
 func TestFollowerBegins(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
-		"Start": func(f *leadership.Follower) { f.Start(); f.Start() },
-		"Leader": func(f *leadership.Follower) {
-			_, led := f.Leader()
-			require.False(t, led)
-		},
+		"Start":   func(f *leadership.Follower) { f.Start(); f.Start() },
+		"Leader":  func(f *leadership.Follower) { f.Leader() },
 		"Wait":    func(f *leadership.Follower) { _, _ = f.Wait(background) },
 		"Changes": func(f *leadership.Follower) { f.Changes(background) }, // also if nothing ranges over it yet
 	} {
@@ -42,6 +26,8 @@ func TestFollowerBegins(t *testing.T) {
 			w.lead(w.open(), "a")
 			st := w.open()
 			f := w.follower(st, nil)
+			_, err := leadership.NewFollower(st, "a__b", nil)
+			require.ErrorIs(w, err, store.ErrInvalid)
 			w.at(time.Second)
 			require.Zero(w, st.Faults().Requests())
 			require.Zero(w, f.AsOf())
@@ -187,6 +173,20 @@ func TestChanges(t *testing.T) {
 		w.stops(f, iterating)
 		require.Equal(w, []string{"", "a", "c"}, seen.all())
 	})
+	virtual(t, func(w *world) {
+		f, tell := w.scripted()
+		seen, next, iterating := iterate(background, f)
+		tell(1, "a")
+		tell(0, "")
+		tell(1, "a")
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"a"}, seen.all(), "it came and went")
+		tell(2, "a")
+		require.Equal(w, []string{"a", "a"}, seen.all(), "the same value, another acknowledgement")
+		next <- struct{}{}
+		w.stops(f, iterating)
+	})
 }
 
 // An iterator yields nothing after its context or its follower has ended: the state might be out of date.
@@ -215,87 +215,12 @@ func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 	}
 }
 
-// After Stop, Leader and AsOf return the last known leader and the time for which it was right.
-func TestLeaderAfterStop(t *testing.T) {
-	virtual(t, func(w *world) {
-		f := w.follower(w.open(), nil)
-		term := w.lead(w.open(), "a")
-		_, err := f.Wait(background)
-		require.NoError(w, err)
-		w.at(ttl)
-		halt(f)
-		asOf := f.AsOf()
-		require.NoError(w, term.Withdraw(background))
-		w.at(3 * ttl)
-		leader, ok := f.Leader()
-		require.True(w, ok)
-		require.Equal(w, "a", leader.Value)
-		require.Equal(w, asOf, f.AsOf())
-		require.False(w, asOf.After(w.began.Add(ttl)))
-		require.ErrorIs(w, f.Err(), leadership.ErrStopped)
-	})
-}
-
-// A state that came and went while the reader was busy is not yielded.
-func TestChangesYieldsNothingTwice(t *testing.T) {
-	virtual(t, func(w *world) {
-		f, tell := w.scripted()
-		ctx, cancel := context.WithCancel(background)
-		seen, next, iterating := iterate(ctx, f)
-		tell(1, "a")
-		tell(0, "")
-		tell(1, "a")
-		next <- struct{}{}
-		synctest.Wait()
-		require.Equal(w, []string{"a"}, seen.all())
-		tell(2, "a")
-		require.Equal(w, []string{"a", "a"}, seen.all(), "the same value, another acknowledgement")
-		next <- struct{}{}
-		synctest.Wait()
-		cancel()
-		require.NoError(w, <-iterating)
-	})
-}
-
-// While the store answers, a follower's knowledge is never older than a fraction of the TTL. While it does not, AsOf
-// stays the same, and moves on when the store is back.
-func TestAsOf(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		st := w.open()
-		f := w.follower(st, nil)
-		require.Zero(w, f.AsOf(), "nothing is known")
-		w.at(time.Second)
-		f.Start()
-		synctest.Wait()
-		require.Equal(w, w.began.Add(time.Second), f.AsOf(), "when it asked")
-		w.at(renew - 1)
-		require.Equal(w, w.began.Add(time.Second), f.AsOf())
-		for i := range 10 {
-			w.at(time.Duration(i+1) * renew)
-			require.Equal(w, w.began.Add(time.Duration(i+1)*renew), f.AsOf(), "with each renewal")
-		}
-		last := 10 * renew
-		st.Faults().Cut()
-		w.at(last + 10*ttl)
-		require.Equal(w, w.began.Add(last), f.AsOf(), "the line is cut")
-		leader, led := f.Leader()
-		require.True(w, led)
-		require.Equal(w, "a", leader.Value, "what it knew then")
-		st.Faults().Heal()
-		w.at(last + 10*ttl + 2*renew) // not after a whole TTL: then the store reads again, and the answer might come first
-		require.Equal(w, w.began.Add(last+10*ttl+2*renew), f.AsOf())
-	})
-}
-
 // A follower reports an address that does not answer, though an outage is no error to the store.
 func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		said := make(chan error, 10)
-		f := w.follower(st, &leadership.CandidateOptions{Events: hooks{
-			Error: func(_ string, err error, _ time.Duration) { said <- err },
-		}.tell})
+		f := w.follower(st, on(leadership.AttemptFailed, func(e leadership.Event) { said <- e.Err }))
 		st.Faults().Cut()
 		f.Start()
 		w.at(9 * time.Second)
@@ -311,44 +236,26 @@ func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	})
 }
 
-// After an error AsOf is the time of the last answer.
-func TestAsOfBetweenTwoTries(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := &fakeStore{Store: w.open()}
-		asked := 0
-		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-			if asked++; asked == 1 {
-				return store.Known{Leader: store.Leader{Value: "a", Revision: 1}, AsOf: time.Now()}, nil
-			}
-			return store.Known{AsOf: time.Now()}, errors.New("never seen before")
-		}
-		f := w.follower(st, nil)
-		f.Start()
-		w.at(10 * ttl)
-		require.Equal(w, w.began, f.AsOf())
-	})
-}
-
 // A first state without a leader is no change of leader.
 func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
-		f := w.follower(w.open(), &leadership.CandidateOptions{Logger: log.logger(), Events: hooks{
-			LeaderChanged: func(_ string, leader leadership.Leader) { fmt.Fprintf(&log, "hook: %q\n", leader.Value) },
-		}.tell})
+		opts := on(leadership.LeaderChanged, func(e leadership.Event) { fmt.Fprintf(&log, "event: %q\n", e.Leader.Value) })
+		opts.Logger = log.logger()
+		f := w.follower(w.open(), opts)
 		f.Start()
 		w.at(time.Second)
 		require.Contains(w, log.String(), `msg="no leader yet"`)
 		require.NotContains(w, log.String(), "changed")
-		require.NotContains(w, log.String(), "hook: ")
+		require.NotContains(w, log.String(), "event: ")
 		term := w.lead(w.open(), "a")
 		w.at(2 * time.Second)
 		require.NoError(w, term.Withdraw(background))
 		w.at(3 * time.Second)
 		require.Contains(w, log.String(), `msg="leader changed" election=database/primary leader=a`)
 		require.Contains(w, log.String(), `msg="leader gone"`)
-		require.Contains(w, log.String(), `hook: "a"`)
-		require.Contains(w, log.String(), `hook: ""`)
+		require.Contains(w, log.String(), `event: "a"`)
+		require.Contains(w, log.String(), `event: ""`)
 	})
 }
 
@@ -360,8 +267,12 @@ func TestFresh(t *testing.T) {
 		st := w.open()
 		f := w.follower(st, nil)
 		require.False(w, f.Fresh(), "nothing is known")
+		require.Zero(w, f.AsOf())
 		f.Start()
-		w.at(5 * renew)
+		for i := range 6 {
+			w.at(time.Duration(i) * renew)
+			require.Equal(w, w.began.Add(w.now()), f.AsOf(), "with each renewal")
+		}
 		require.True(w, f.Fresh())
 		st.Faults().Cut()
 		w.at(5*renew + ttl - 1)

@@ -1,16 +1,11 @@
 package leadership_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,51 +230,10 @@ func (w *world) stops(s stoppable, result <-chan error) {
 	require.NoError(w, <-result)
 }
 
-// withoutErrors returns options whose hook fails the test if it is told of an error.
-func withoutErrors(w *world) *leadership.CandidateOptions {
-	return &leadership.CandidateOptions{Events: hooks{
-		Error: func(_ string, err error, _ time.Duration) { w.Errorf("the hook was told %q", err) },
-	}.tell}
-}
-
 // termOf returns the term in which a candidate leads, and nil if it does not lead.
 func termOf(c *leadership.Candidate) *leadership.Term {
 	term, _ := c.Term()
 	return term
-}
-
-// hooks are functions for events of each kind.
-type hooks struct {
-	Cast, TermBegan, ResignationRequested func(election string, token uint64)
-	TermEnded                             func(election string, token uint64, cause error)
-	Acknowledged                          func(election string, token uint64, leader leadership.Leader)
-	InJeopardy, GivenBack                 func(election string, token uint64, d time.Duration)
-	LeaderChanged                         func(election string, leader leadership.Leader)
-	Error                                 func(election string, err error, retryIn time.Duration)
-}
-
-// tell calls the function for an event.
-func (h hooks) tell(e leadership.Event) {
-	switch {
-	case e.Kind == leadership.BallotCast && h.Cast != nil:
-		h.Cast(e.Election, e.Token)
-	case e.Kind == leadership.TermBegan && h.TermBegan != nil:
-		h.TermBegan(e.Election, e.Token)
-	case e.Kind == leadership.ResignationRequested && h.ResignationRequested != nil:
-		h.ResignationRequested(e.Election, e.Token)
-	case e.Kind == leadership.TermEnded && h.TermEnded != nil:
-		h.TermEnded(e.Election, e.Token, e.Err)
-	case e.Kind == leadership.Acknowledged && h.Acknowledged != nil:
-		h.Acknowledged(e.Election, e.Token, e.Leader)
-	case e.Kind == leadership.RenewalOverdue && h.InJeopardy != nil:
-		h.InJeopardy(e.Election, e.Token, e.Remaining)
-	case e.Kind == leadership.BallotGivenBack && h.GivenBack != nil:
-		h.GivenBack(e.Election, e.Token, e.After)
-	case e.Kind == leadership.LeaderChanged && h.LeaderChanged != nil:
-		h.LeaderChanged(e.Election, e.Leader)
-	case e.Kind == leadership.AttemptFailed && h.Error != nil:
-		h.Error(e.Election, e.Err, e.RetryIn)
-	}
 }
 
 // exits are the ways in which a user's function does not return.
@@ -291,51 +245,11 @@ var exits = map[string]struct {
 	"Goexit": {runtime.Goexit, "runtime.Goexit"},
 }
 
-// events runs a candidate, and returns where true comes when a term begins, and false when it ends.
-func events(c *leadership.Candidate) <-chan bool {
-	elected := make(chan bool, 1000)
-	run(c, func(ctx context.Context, term *leadership.Term) error {
-		elected <- true
-		defer func() { elected <- false }()
-		return leadership.Lead(ctx, term)
-	})
-	return elected
-}
-
 // pending reports whether nothing has come from a channel by the time that everything is at rest.
 func pending[T any](ch <-chan T) bool {
 	synctest.Wait()
 	return len(ch) == 0
 }
-
-// diary keeps what happened, in order.
-type diary struct {
-	mu      sync.Mutex
-	entries []string // guarded by mu
-}
-
-func (d *diary) add(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.entries = append(d.entries, fmt.Sprintf(format, args...))
-}
-
-func (d *diary) all() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]string{}, d.entries...)
-}
-
-func (d *diary) count(entry string) (n int) {
-	for _, e := range d.all() {
-		if e == entry {
-			n++
-		}
-	}
-	return n
-}
-
-func (d *diary) has(entry string) bool { return slices.Contains(d.all(), entry) }
 
 // stoppable is a candidate or a follower.
 type stoppable interface {
@@ -349,159 +263,6 @@ func halt(s stoppable) {
 	<-s.Done()
 }
 
-// journal keeps what a logger writes.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-// String returns all of it.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
-// logger returns a logger that writes into the journal.
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
-
-// heard returns options whose logger and Error hook write into the journal; the hook only errors that match want.
-func (j *journal) heard(want error) *leadership.CandidateOptions {
-	return &leadership.CandidateOptions{Logger: j.logger(), Events: hooks{
-		Error: func(_ string, err error, in time.Duration) {
-			if errors.Is(err, want) {
-				fmt.Fprintln(j, "hook:", err, in)
-			}
-		},
-	}.tell}
-}
-
-// fakeStore does what store/memory never does. Methods that a test does not replace go to the store below.
-type fakeStore struct {
-	store.Store
-	cast    func(ctx context.Context, election, value string) (store.Ballot, error)
-	observe func(ctx context.Context, election string, prev *store.Known) (store.Known, error)
-	worked  func() bool
-}
-
-func (f *fakeStore) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	if f.cast == nil {
-		return f.Store.Cast(ctx, election, value)
-	}
-	return f.cast(ctx, election, value)
-}
-
-func (f *fakeStore) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	if f.observe == nil {
-		return f.Store.Observe(ctx, election, prev)
-	}
-	return f.observe(ctx, election, prev)
-}
-
-func (f *fakeStore) Worked() bool {
-	if f.worked == nil {
-		return f.Store.Worked()
-	}
-	return f.worked()
-}
-
-// changing returns a store that passes each ballot through a function before the core sees it.
-func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
-	return &fakeStore{
-		Store: st,
-		cast: func(ctx context.Context, election, value string) (store.Ballot, error) {
-			ballot, err := st.Cast(ctx, election, value)
-			if err != nil {
-				return nil, err
-			}
-			b := &fakeBallot{Ballot: ballot, asked: new(atomic.Int32)}
-			change(b)
-			return b, nil
-		},
-	}
-}
-
-// fakeBallot is a ballot with some of its methods replaced.
-type fakeBallot struct {
-	store.Ballot
-	token       uint64 // zero if it is not replaced
-	lease       *store.Lease
-	onLease     func() // called before the lease is returned
-	lost        chan struct{}
-	frozen      chan struct{} // while it is open, Lost does not return, except for the first call, from before the term
-	asked       *atomic.Int32 // how often Lost was called; nil unless frozen
-	wait        func(ctx context.Context) error
-	acknowledge func(ctx context.Context, value string) (store.Leader, error)
-	withdraw    func(ctx context.Context) error
-}
-
-func (b *fakeBallot) Token() uint64 {
-	if b.token == 0 {
-		return b.Ballot.Token()
-	}
-	return b.token
-}
-
-func (b *fakeBallot) Lease() *store.Lease {
-	if b.onLease != nil {
-		b.onLease()
-	}
-	if b.lease == nil {
-		return b.Ballot.Lease()
-	}
-	return b.lease
-}
-
-func (b *fakeBallot) Lost() <-chan struct{} {
-	if b.frozen != nil && b.asked.Add(1) > 1 {
-		<-b.frozen
-	}
-	if b.lost == nil {
-		return b.Ballot.Lost()
-	}
-	return b.lost
-}
-
-func (b *fakeBallot) Err() error {
-	if b.lost == nil {
-		return b.Ballot.Err()
-	}
-	select {
-	case <-b.lost:
-		return store.ErrLost
-	default:
-		return nil
-	}
-}
-
-func (b *fakeBallot) Wait(ctx context.Context) error {
-	if b.wait == nil {
-		return b.Ballot.Wait(ctx)
-	}
-	return b.wait(ctx)
-}
-
-func (b *fakeBallot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	if b.acknowledge == nil {
-		return b.Ballot.Acknowledge(ctx, value)
-	}
-	return b.acknowledge(ctx, value)
-}
-
-func (b *fakeBallot) Withdraw(ctx context.Context) error {
-	if b.withdraw == nil {
-		return b.Ballot.Withdraw(ctx)
-	}
-	return b.withdraw(ctx)
-}
-
 // isDone reports whether Done is closed when everything is at rest.
 func isDone(s stoppable) bool {
 	synctest.Wait()
@@ -511,12 +272,6 @@ func isDone(s stoppable) bool {
 	default:
 		return false
 	}
-}
-
-// stacks returns the stacks of all goroutines. runtime.NumGoroutine also counts some that are about to end.
-func stacks() string {
-	buf := make([]byte, 1<<20)
-	return string(buf[:runtime.Stack(buf, true)])
 }
 
 // campaignOnce is a caller of Campaign that works until its term ends.
@@ -536,15 +291,6 @@ func serve(ctx context.Context, term *leadership.Term) error {
 	return context.Cause(ctx)
 }
 
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
@@ -554,21 +300,3 @@ func ended() context.Context {
 var errTakeover = errors.New("the disk is full")
 
 var errChangedMind = errors.New("changed my mind")
-
-// handler is a log handler that calls a function with each message that it is given.
-type handler struct {
-	slog.Handler
-	handle func(message string)
-}
-
-func (h handler) Enabled(context.Context, slog.Level) bool { return true }
-func (h handler) WithAttrs([]slog.Attr) slog.Handler       { return h }
-func (h handler) Handle(_ context.Context, r slog.Record) error {
-	h.handle(r.Message)
-	return nil
-}
-
-// handledBy returns options with such a handler.
-func handledBy(handle func(message string)) *leadership.CandidateOptions {
-	return &leadership.CandidateOptions{Logger: slog.New(handler{slog.DiscardHandler, handle})}
-}

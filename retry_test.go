@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trying returns options whose hook keeps when the next try after an error is due.
+// trying returns options whose Events keeps when the next try after an error is due.
 func trying(waits *[]time.Duration, want error) *leadership.CandidateOptions {
-	return &leadership.CandidateOptions{Events: hooks{Error: func(_ string, err error, in time.Duration) {
-		if errors.Is(err, want) {
-			*waits = append(*waits, in)
+	return on(leadership.AttemptFailed, func(e leadership.Event) {
+		if errors.Is(e.Err, want) {
+			*waits = append(*waits, e.RetryIn)
 		}
-	}}.tell}
+	})
 }
 
 // requireBackoff checks that each wait is random, between half and all of a bound that doubles up to five seconds.
@@ -44,18 +44,19 @@ func TestRunWaitsLongerAfterEachError(t *testing.T) {
 		})
 		requireBackoff(w, waits)
 		for i, in := range waits {
-			require.Equal(w, in, instants[i+1]-instants[i], "what the hook said is what was waited")
+			require.Equal(w, in, instants[i+1]-instants[i], "what the event said is what was waited")
 		}
 		require.Len(w, waits, 11)
 	})
 }
 
-func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
+func TestRunForgetsErrorsAfterALongTurn(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
 		w.turns(w.candidate(w.open(), "a", trying(&waits, errTakeover)), 5, func(ctx context.Context, term *leadership.Term) error {
+			require.NoError(w, term.Acknowledge(ctx))
 			if len(waits) == 3 {
-				require.NoError(w, term.Acknowledge(ctx))
+				time.Sleep(5*time.Second + 1)
 			}
 			return errTakeover
 		})
@@ -71,7 +72,7 @@ func TestRunFirstWait(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
 		w.turns(w.candidate(w.open(), "a", trying(&waits, errTakeover)), 1001, func(ctx context.Context, term *leadership.Term) error {
-			require.NoError(w, term.Acknowledge(ctx)) // so that errors are forgotten
+			time.Sleep(5*time.Second + 1) // so that errors are forgotten
 			return errTakeover
 		})
 		for _, d := range waits {
@@ -198,7 +199,7 @@ func unproven(st store.Store) *fakeStore { return &fakeStore{Store: st, worked: 
 func never() bool  { return false }
 func always() bool { return true }
 
-// A denial is reported at once, by hook and log, and tried again. It ends Run only if the store has never worked, and
+// A denial is reported at once, by event and log, and tried again. It ends Run only if the store has never worked, and
 // has returned only denials for as long as services cache them.
 func TestDenialEndsRun(t *testing.T) {
 	type cast = func(context.Context, string, string) (store.Ballot, error)
@@ -246,7 +247,7 @@ func TestDenialEndsRun(t *testing.T) {
 			var led atomic.Bool
 			result := run(c, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
 			w.at(time.Second)
-			require.Contains(w, log.String(), "hook: ", "the hook is told at once")
+			require.Contains(w, log.String(), "event: ", "at once")
 			require.Contains(w, log.String(), "level=WARN")
 			require.Equal(w, name == "a ballot was cast", led.Load())
 			w.at(caches - 1)
@@ -266,21 +267,6 @@ func TestDenialEndsRun(t *testing.T) {
 			require.NoError(w, <-result)
 		})
 	}
-}
-
-// A denial that passes before the caches expire delays the candidate, and nothing more.
-func TestDenialPasses(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := unproven(w.open())
-		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
-			if w.now() < caches-time.Second {
-				return nil, denied()
-			}
-			return st.Store.Cast(ctx, election, value)
-		}
-		require.True(w, <-events(w.candidate(st, "a", nil)))
-		require.LessOrEqual(w, w.now(), noticed)
-	})
 }
 
 // Campaign returns a denial at once.
@@ -303,7 +289,7 @@ func TestDenialOfAStandingBallotIsReported(t *testing.T) {
 		}), "a", log.heard(store.ErrDenied))
 		result := run(c, serve)
 		w.at(time.Second)
-		require.Contains(w, log.String(), "hook: ")
+		require.Contains(w, log.String(), "event: ")
 		w.at(10 * noticed)
 		require.True(w, pending(result), "the store has worked")
 		c.Stop()
@@ -339,7 +325,7 @@ func TestDenialEndsAFollower(t *testing.T) {
 			f := w.follower(st, log.heard(store.ErrDenied))
 			f.Start()
 			w.at(caches - 1)
-			require.Contains(w, log.String(), "hook: ")
+			require.Contains(w, log.String(), "event: ")
 			require.NoError(w, f.Err())
 			w.at(noticed)
 			if test.ends {

@@ -1,10 +1,8 @@
 package leadership_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,23 +14,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-// A context that ends after its Campaign has returned has no effect on this term or the next.
-func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		ctx, cancel := context.WithCancel(background)
-		term, err := c.Campaign(ctx)
-		require.NoError(w, err)
-		cancel()
-		w.at(ttl)
-		require.True(w, c.IsLeader())
-		require.NoError(w, term.Context().Err())
-		require.NoError(w, term.Withdraw(background))
-		w.campaign(c)
-		require.True(w, c.IsLeader())
-	})
-}
 
 func TestCampaignEnds(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -59,7 +40,7 @@ func TestCampaignEnds(t *testing.T) {
 			require.True(w, pending(waiting))
 			test.end(w, b, cancel)
 			require.ErrorIs(w, <-waiting, test.want)
-			require.NotContains(w, w.ballots(), "b", "the ballot is given back first")
+			require.NotContains(w, w.ballots(), "b", "the ballot is withdrawn first")
 			require.False(w, b.IsLeader())
 			if test.again == nil {
 				w.campaign(b)
@@ -71,27 +52,6 @@ func TestCampaignEnds(t *testing.T) {
 			require.Equal(w, []string{"a"}, w.ballots())
 		})
 	}
-}
-
-// Giving the ballot back takes no longer than one TTL.
-func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		st := w.open()
-		b := w.candidate(st, "b", nil)
-		ctx, cancel := context.WithCancelCause(background)
-		waiting := campaigning(ctx, b)
-		w.at(time.Second)
-		st.Faults().Cut()
-		cancel(errChangedMind)
-		w.at(ttl - 1)
-		require.True(w, pending(waiting))
-		require.Equal(w, []string{"a", "b"}, w.ballots())
-		w.at(time.Second + ttl - 1)
-		require.True(w, pending(waiting))
-		w.at(time.Second + ttl)
-		require.ErrorIs(w, <-waiting, errChangedMind)
-	})
 }
 
 func TestCampaignRefusesASecondOne(t *testing.T) {
@@ -284,24 +244,7 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 	})
 }
 
-// The context that ended one Run does not end the next one.
-func TestRunAgainAfterItsContextEnded(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		ctx, cancel := context.WithCancelCause(background)
-		result := async(func() error { return c.Run(ctx, serve) })
-		require.True(w, pending(result))
-		cancel(errChangedMind)
-		require.ErrorIs(w, <-result, errChangedMind)
-		require.ErrorIs(w, c.Run(ctx, serve), errChangedMind)
-		result = run(c, serve)
-		w.at(ttl)
-		require.True(w, c.IsLeader())
-		require.True(w, pending(result))
-	})
-}
-
-// An error that lead returns after its term is over is logged. It does not reach the Error hook.
+// An error that lead returns after its term is over is logged. It is no event.
 func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
@@ -314,7 +257,7 @@ func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
 		w.stops(c, result)
 		require.Contains(w, log.String(), "failed after its term had ended")
 		require.Contains(w, log.String(), errTakeover.Error())
-		require.NotContains(w, log.String(), "hook:")
+		require.NotContains(w, log.String(), "event:")
 	})
 }
 
@@ -350,6 +293,13 @@ func TestContextsAreReleased(t *testing.T) {
 		term, err := c.Campaign(ctx)
 		require.NoError(w, err)
 		require.NoError(w, term.Acknowledge(ctx))
+		require.NoError(w, term.Withdraw(ctx))
+		ended, cancel := context.WithCancel(ctx)
+		term, err = c.Campaign(ended)
+		require.NoError(w, err)
+		cancel()
+		w.at(ttl)
+		require.NoError(w, term.Context().Err(), "it has no effect on the term")
 		require.NoError(w, term.Withdraw(ctx))
 		require.NoError(w, c.Run(ctx, func(context.Context, *leadership.Term) error {
 			c.Stop()
@@ -402,73 +352,4 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			c.Resign()
 		})
 	}
-}
-
-// A candidate is first in line on a link with a round trip of 0.7 TTL. Its session lives, but each answer comes too
-// late for its lease. After one TTL it gives its ballot back, reports that, and stands again at the back.
-func TestFirstOnASlowLinkGivesWay(t *testing.T) {
-	virtual(t, func(w *world) {
-		var waits []time.Duration
-		var log bytes.Buffer
-		opts := trying(&waits, leadership.ErrNoLease)
-		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		leader := w.lead(w.open(), "leader")
-		st := w.open()
-		slow, next := w.candidate(st, "slow", opts), w.candidate(w.open(), "next", nil)
-		result := run(slow, leadership.Lead)
-		synctest.Wait()
-		run(next, leadership.Lead)
-		synctest.Wait()
-		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
-		st.Faults().Delay(ttl * 35 / 100)
-		w.at(ttl)
-		require.NoError(w, leader.Withdraw(background))
-		for !next.IsLeader() {
-			require.False(w, slow.IsLeader())
-			require.Less(w, w.now(), 4*ttl, "the slow one keeps the other waiting")
-			w.at(w.now() + ttl/100)
-		}
-		w.at(6 * ttl)
-		require.True(w, next.IsLeader())
-		require.Equal(w, []string{"next", "slow"}, w.ballots(), "it stands again at the back")
-		require.Len(w, waits, 1, "the hook is told once")
-		w.stops(slow, result)
-		require.Equal(w, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), "%s", log.String())
-		require.NotContains(w, log.String(), "could not confirm that the ballot was removed")
-	})
-}
-
-// The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
-func TestFirstWithoutALease(t *testing.T) {
-	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
-		virtualRun(t, name, func(w *world) {
-			lease := store.NewLease()
-			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
-			time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
-			term, err := c.Campaign(background)
-			if name == "never" {
-				require.ErrorIs(w, err, leadership.ErrNoLease)
-				require.Equal(w, ttl, w.now())
-				require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
-				return
-			}
-			require.NoError(w, err)
-			require.True(w, c.IsLeader())
-			require.NoError(w, term.Withdraw(background))
-		})
-	}
-}
-
-// Time in the queue does not count.
-func TestWaitingIsNoReasonToGiveWay(t *testing.T) {
-	virtual(t, func(w *world) {
-		leader := w.lead(w.open(), "leader")
-		c := w.candidate(w.open(), "a", withoutErrors(w))
-		won := run(c, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
-		w.at(10 * ttl)
-		require.NoError(w, leader.Withdraw(background))
-		synctest.Wait()
-		require.True(w, c.IsLeader())
-		w.stops(c, won)
-	})
 }

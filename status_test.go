@@ -77,9 +77,11 @@ func TestStatus(t *testing.T) {
 		w.at(ended + time.Second)
 		w.is(c, leadership.WindingDown, ended)
 		st.Faults().Heal()
+		require.Zero(w, s.Led)
 		close(finish)
 		w.at(ended + 4*ttl)
 		require.True(w, c.IsLeader())
+		require.Equal(w, w.began.Add(ended+time.Second), c.Status().Led)
 		c.Stop()
 		<-c.Done()
 		w.is(c, leadership.Idle, w.now())
@@ -100,7 +102,6 @@ func TestStatusOfALostBallot(t *testing.T) {
 		w.at(2 * time.Second)
 		s := w.is(c, leadership.Casting, time.Second)
 		require.Zero(w, s.Token)
-		require.True(w, s.Stood)
 		st.Faults().Heal()
 	})
 }
@@ -120,7 +121,7 @@ func TestStatusWithoutAnyEvent(t *testing.T) {
 	})
 }
 
-// A candidate of Campaign winds down until its caller gives the ballot back.
+// A candidate of Campaign winds down until its caller withdraws the ballot.
 func TestStatusOfCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		st, c, term := w.elected()
@@ -145,49 +146,34 @@ func TestStatusOfCampaign(t *testing.T) {
 	})
 }
 
-// GivenBack comes after TermEnded, once the ballot is known to be gone.
-func TestGivenBack(t *testing.T) {
+// BallotWithdrawn comes after TermEnded, once the ballot is known to be gone, and once.
+func TestBallotWithdrawn(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		st := w.open()
-		c := w.candidate(st, "a", &leadership.CandidateOptions{Events: hooks{
-			Cast:      func(string, uint64) { happened.add("cast") },
-			TermBegan: func(string, uint64) { happened.add("began") },
-			TermEnded: func(string, uint64, error) { happened.add("ended") },
-			GivenBack: func(_ string, _ uint64, after time.Duration) { happened.add("given back after %v", after) },
-		}.tell})
-		ended := make(chan struct{})
-		run(c, func(ctx context.Context, _ *leadership.Term) error {
-			<-ctx.Done()
-			time.Sleep(time.Second) // the work winds down
-			<-ended
-			return nil
-		})
+		c := w.candidate(st, "a", telling(&happened))
+		finish := make(chan struct{})
+		run(c, func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); <-finish; return nil })
 		w.until(c.IsLeader)
 		c.Resign()
 		synctest.Wait()
-		require.Equal(w, []string{"cast", "began", "ended"}, happened.all())
-		close(ended)
+		require.Equal(w, []string{"ballot cast", "term began", "term ended: resigned"}, happened.all())
+		close(finish)
 		w.until(c.IsLeader)
-		require.Equal(w, []string{"cast", "began", "ended", "given back after 1s", "cast", "began"}, happened.all())
+		require.Equal(w, []string{"ballot withdrawn", "ballot cast", "term began"}, happened.all()[3:])
 		st.Faults().Cut()
-		c.Stop()
-		<-c.Done()
-		require.Equal(w, []string{"ended"}, happened.all()[6:], "the store could not confirm it")
+		halt(c)
+		require.Equal(w, []string{"term ended: stopped"}, happened.all()[6:], "the store could not confirm it")
 		st.Faults().Heal()
 		w.until(func() bool { return len(w.ballots()) == 0 })
 
-		happened.entries = nil
-		c = w.candidate(st, "a", &leadership.CandidateOptions{Events: hooks{
-			TermEnded: func(string, uint64, error) { happened.add("ended") },
-			GivenBack: func(_ string, _ uint64, after time.Duration) { happened.add("given back after %v", after) },
-		}.tell})
-		term := w.campaign(c)
+		happened.clear()
+		term := w.campaign(w.candidate(st, "a", telling(&happened)))
 		for range 3 {
 			require.NoError(w, term.Withdraw(background))
 		}
 		synctest.Wait()
-		require.Equal(w, []string{"ended", "given back after 0s"}, happened.all())
+		require.Equal(w, []string{"ballot cast", "term began", "term ended: resigned", "ballot withdrawn"}, happened.all())
 	})
 }
 
@@ -201,20 +187,11 @@ func TestStateHasAName(t *testing.T) {
 	require.False(t, errors.Is(leadership.ErrResigned, leadership.ErrRequested))
 }
 
-// diarist returns hooks that write into a diary.
-func diarist(d *diary) *leadership.CandidateOptions {
-	return &leadership.CandidateOptions{Events: hooks{
-		TermBegan:            func(string, uint64) { d.add("began") },
-		ResignationRequested: func(string, uint64) { d.add("requested") },
-		TermEnded:            func(_ string, _ uint64, cause error) { d.add("ended: %v", cause) },
-	}.tell}
-}
-
 // TestRequestedResignation: the leader's work stops first, then its ballot is removed, and it stands again at the back.
 func TestRequestedResignation(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &diary{}
-		one, two := w.candidate(w.open(), "one", diarist(d)), w.candidate(w.open(), "two", nil)
+		one, two := w.candidate(w.open(), "one", telling(d)), w.candidate(w.open(), "two", nil)
 		stopping := make(chan struct{})
 		run(one, func(ctx context.Context, term *leadership.Term) error {
 			<-ctx.Done()
@@ -230,7 +207,7 @@ func TestRequestedResignation(t *testing.T) {
 		require.False(w, one.IsLeader())
 		require.False(w, two.IsLeader(), "the old leader's work has not stopped")
 		require.Equal(w, []string{"one", "two"}, w.ballots())
-		require.Equal(w, []string{"began", "requested", "ended: resigned: an operator has asked for the resignation"}, d.all())
+		require.Equal(w, []string{"ballot cast", "term began", "resignation requested", "term ended: resigned: an operator has asked for the resignation"}, d.all())
 		close(stopping)
 		w.until(two.IsLeader)
 		w.until(func() bool { return len(w.ballots()) == 2 })
@@ -242,39 +219,12 @@ func TestRequestedResignation(t *testing.T) {
 	})
 }
 
-// TestRequestedResignationOfOneThatWaits: it gives its ballot back at once, without a term, and stands again behind all
-// others.
-func TestRequestedResignationOfOneThatWaits(t *testing.T) {
-	virtual(t, func(w *world) {
-		d := &diary{}
-		first := w.lead(w.open(), "one")
-		two, three := w.candidate(w.open(), "two", diarist(d)), w.candidate(w.open(), "three", nil)
-		run(two, leadership.Lead)
-		synctest.Wait()
-		run(three, leadership.Lead)
-		synctest.Wait()
-		for range 5 {
-			list, err := w.observer.Ballots(background, election)
-			require.NoError(w, err)
-			require.Equal(w, []string{"one", "two", "three"}, w.ballots())
-			for _, b := range list[1:] {
-				require.NoError(w, w.observer.RequestResignation(background, election, b.Token))
-				w.until(func() bool { return len(w.ballots()) == 3 && w.ballots()[2] == b.Value })
-			}
-		}
-		require.Empty(w, d.all())
-		require.NoError(w, first.Withdraw(background))
-		w.until(two.IsLeader)
-	})
-}
-
 // Campaign returns at once when an operator asks for the resignation of its ballot.
 func TestRequestEndsACampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "one")
 		c := w.candidate(w.open(), "two", nil)
-		ended := make(chan error, 1)
-		go func() { _, err := c.Campaign(background); ended <- err }()
+		ended := campaigning(background, c)
 		synctest.Wait()
 		require.NoError(w, w.observer.RequestResignation(background, election, c.Status().Token))
 		err := <-ended

@@ -13,7 +13,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Term is one candidate's time as leader. Its methods may be called from any number of goroutines.
+// Term is one candidate's time as leader.
 type Term struct {
 	c      *Candidate
 	drive  *drive
@@ -22,22 +22,25 @@ type Term struct {
 	lease  *store.Lease
 	span   store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
 
-	ending       sync.Once   // by the first call of finish
-	over         atomic.Bool // set before ctx ends
+	ending       sync.Once // by the first call of finish
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
+	watched      chan struct{} // closed when watch has returned
 	began        time.Time
-	ended        time.Time // written before over is set
-	acknowledged atomic.Pointer[time.Time]
-
-	gone      atomic.Bool // the caller of Campaign has given the ballot back
-	telling   sync.Mutex  // held while the term begins and while it is told of, so that the beginning is told first
-	toldOfEnd bool        // guarded by telling
+	acknowledged atomic.Pointer[acknowledgement] // nil before
+	ended        atomic.Pointer[time.Time]       // nil before, and set before ctx ends
+	gone         atomic.Bool                     // the ballot is known to be
+	endNotified  bool                            // guarded by mu of the candidate
 }
 
-// newTerm returns a term that goes on, and that nothing watches before begin.
+type acknowledgement struct {
+	at       time.Time
+	revision uint64
+}
+
+// newTerm returns a term that goes on. Nothing watches it before begin.
 func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, span store.Span) *Term {
-	t := &Term{c: c, drive: d, fit: fit, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now()}
+	t := &Term{c: c, drive: d, fit: fit, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now(), watched: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
 	return t
 }
@@ -45,21 +48,20 @@ func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, s
 // Election returns the name of the term's election.
 func (t *Term) Election() string { return t.c.election }
 
-// Token is the term's fencing token, higher than that of every earlier term of the election. Send it with each write, and let
-// the resource refuse tokens lower than the highest it has seen.
+// Token returns the term's fencing token, higher than that of every earlier term of the election.
 func (t *Term) Token() uint64 { return t.ballot.Token() }
 
-// Context ends with the term. Its cause matches ErrLost, ErrResigned, ErrFailed or ErrStopped.
+// Context returns a context that ends with the term. Its cause matches ErrLost, ErrResigned, ErrFailed or ErrStopped.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Bind returns a copy of ctx that also ends with the term, with the term's cause: for a request that the leader serves.
+// Bind returns a copy of ctx that also ends with the term, and its cause: for a request that the leader serves.
 func (t *Term) Bind(ctx context.Context) (bound context.Context, cancel context.CancelFunc) {
 	bound, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(t.ctx, func() { end(context.Cause(t.ctx)) })
 	return bound, func() { stop(); end(nil) }
 }
 
-// Remaining is the time until the term ends unless the session is renewed before. It is zero when the term is over.
+// Remaining returns the time until the term ends if the session is not renewed, and zero if it is over.
 func (t *Term) Remaining() time.Duration {
 	remaining := t.lease.Remaining() // before current: read later, it could be that of a span which began since
 	if !t.current() {
@@ -68,13 +70,12 @@ func (t *Term) Remaining() time.Duration {
 	return remaining
 }
 
-// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done, or at once if
-// there is nothing to take over. If a term goes on for a TTL without it, the log has a warning, once per candidate.
+// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done. A leader of the
+// past can't acknowledge: the store writes it only while the ballot stands.
 //
-// The store writes the acknowledgement only while the term's ballot stands, so a leader of the past can't acknowledge.
-// Acknowledge blocks until the store has confirmed it; if the outcome of a request is unknown, it tries again. It returns
-// early when ctx or the term ends. The error then matches store.ErrUnknownOutcome if followers might have been told. A second
-// call does nothing.
+// Acknowledge blocks until the store has confirmed it, or until ctx or the term ends; if the outcome of a request is unknown,
+// it tries again. An error matches store.ErrUnknownOutcome if followers might have been told. A second call does nothing. If a
+// term lasts for a TTL without it, the log has a warning, once per candidate.
 func (t *Term) Acknowledge(ctx context.Context) (err error) {
 	if !t.c.tasks.begin() { // Done is closed, so the term is over: nothing is told any more
 		return t.endedError()
@@ -89,7 +90,7 @@ func (t *Term) Acknowledge(ctx context.Context) (err error) {
 			err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
 	}()
-	b := backoff{first: errorBackoff}
+	var pause backoff
 	for {
 		switch { // nothing is sent
 		case !t.current():
@@ -101,8 +102,8 @@ func (t *Term) Acknowledge(ctx context.Context) (err error) {
 		}
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err == nil {
-			if now := time.Now(); t.acknowledged.CompareAndSwap(nil, &now) {
-				t.tell(Event{Kind: Acknowledged, Leader: leader})
+			if t.acknowledged.CompareAndSwap(nil, &acknowledgement{time.Now(), leader.Revision}) {
+				t.notify(Event{Kind: Acknowledged, Leader: leader})
 			}
 			return nil
 		}
@@ -118,12 +119,12 @@ func (t *Term) Acknowledge(ctx context.Context) (err error) {
 			return err
 		}
 		t.c.failed(err)
-		t.c.retry(ctx, err, b.delay())
+		t.c.retry(ctx, err, pause.next(shortestAfterError))
 	}
 }
 
 func (t *Term) endedError() error {
-	if t.over.Load() {
+	if t.ended.Load() != nil {
 		<-t.ctx.Done() // finish is about to say why
 	}
 	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // ErrLost if the lease has just run out
@@ -133,14 +134,20 @@ func (t *Term) endedError() error {
 // Acknowledged reports whether the term has been acknowledged.
 func (t *Term) Acknowledged() bool { return t.acknowledged.Load() != nil }
 
-// Ballot is the ballot that the term leads with, for fences such as etcd.Fence, and for programs that guard their work by
-// its lease and its session's file. The ballot stands, and its lease goes on, until it is given back. To acknowledge or to
-// give it back, call the methods of the term.
+// revision returns that of the acknowledgement, or 0.
+func (t *Term) revision() uint64 {
+	if a := t.acknowledged.Load(); a != nil {
+		return a.revision
+	}
+	return 0
+}
+
+// Ballot returns the term's ballot, for fences such as etcd.Fence, and for programs that guard their work by its lease or its
+// session's file. To acknowledge or withdraw it, call the methods of the term.
 func (t *Term) Ballot() store.Ballot { return t.ballot }
 
 // End ends the term, if it is not over yet: its context has ended when End returns. The cause is ErrResigned if err is nil,
-// and otherwise matches ErrFailed and wraps err. The ballot stands until Withdraw gives it back, or Run when the leader's
-// function has returned. That function may call End before it cleans up.
+// and otherwise matches ErrFailed and wraps err. The ballot stands until it is withdrawn.
 func (t *Term) End(err error) {
 	if err != nil {
 		t.finish(fmt.Errorf("%w: %w", ErrFailed, err))
@@ -149,22 +156,19 @@ func (t *Term) End(err error) {
 	t.finish(ErrResigned)
 }
 
-// Withdraw ends the term, if it is not over yet, and gives the ballot back. Call it for every term that Campaign returned,
-// once the leader's work has stopped. It blocks until the ballot is known to be gone, or until ctx ends; then it returns an
-// error, and the store goes on trying as long as the session lives. A term of Run is refused with ErrRunning, and goes on.
+// Withdraw ends the term, if it is not over yet, and withdraws the ballot. Call it for every term that Campaign returned,
+// once the leader's work has stopped. It blocks until the ballot is known to be gone, or until ctx ends; then the store goes
+// on trying while the session lives. For a term of Run, which goes on, the error matches ErrRunning.
 func (t *Term) Withdraw(ctx context.Context) error {
 	if t.drive.serves {
-		return fmt.Errorf("%w: Run gives the ballot back when the leader's function has returned", ErrRunning)
+		return fmt.Errorf("%w: Run withdraws the ballot when the leader's function has returned", ErrRunning)
 	}
 	t.finish(ErrResigned)
-	defer t.drive.leave() // also if the ballot is gone already: another call might not have come to that
-	defer t.c.letGo(t)
+	defer t.drive.leave() // even if the ballot is gone already: another call might not have come to that
 	err := t.ballot.Withdraw(ctx)
+	t.withdrawn(err)
 	if errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
 		return nil
-	}
-	if err == nil && t.gone.CompareAndSwap(false, true) {
-		t.tell(Event{Kind: BallotGivenBack, After: time.Since(t.ended)})
 	}
 	return err
 }
@@ -176,61 +180,52 @@ func (t *Term) String() string {
 
 // current reports whether the term goes on at this very call.
 func (t *Term) current() bool {
-	return !t.over.Load() && t.lease.Holds(t.span)
+	return t.ended.Load() == nil && t.lease.Holds(t.span)
 }
 
-// begin makes the term the candidate's, and tells that it has begun. It is refused after Stop.
-func (t *Term) begin() error {
-	t.telling.Lock()
-	defer t.telling.Unlock()
-	if err := t.c.keep(t); err != nil {
-		return err
-	}
-	t.c.tell(Event{Kind: TermBegan, Token: t.Token()})
-	return nil
-}
-
-// tell tells of the term, in the order in which things happen. Nothing is told after the end but what outlives it.
-func (t *Term) tell(e Event) {
-	t.telling.Lock()
-	defer t.telling.Unlock()
-	if t.toldOfEnd && e.Kind != Acknowledged && e.Kind != BallotGivenBack {
+// notify adds an event of the term, in the order in which things happen: see Event.
+func (t *Term) notify(e Event) {
+	t.c.mu.Lock() // so after begin
+	defer t.c.mu.Unlock()
+	if t.endNotified && e.Kind != Acknowledged && e.Kind != BallotWithdrawn {
 		return
 	}
 	e.Token = t.Token()
-	t.c.tell(e)
-	t.toldOfEnd = t.toldOfEnd || e.Kind == TermEnded
+	t.c.notify(e)
+	t.endNotified = t.endNotified || e.Kind == TermEnded
 }
 
 // finish ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
-// stands until it is given back, so that no other candidate leads while the leader's work still winds down.
+// stands until it is withdrawn, so that no other candidate leads while the leader's work still winds down.
 func (t *Term) finish(cause error) {
-	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
-		t.ended = time.Now()
-		t.over.Store(true)
+	t.ending.Do(func() { // other calls wait for the first, so the context has ended when they return
+		now := time.Now()
+		t.ended.Store(&now)
 		if lost := t.lost(); lost != nil { // nothing has noticed before
 			cause = lost
 		}
 		t.cancel(cause)
 		if errors.Is(cause, ErrRequested) {
-			t.tell(Event{Kind: ResignationRequested})
+			t.notify(Event{Kind: ResignationRequested})
 		}
-		t.tell(Event{Kind: TermEnded, Err: cause})
+		t.notify(Event{Kind: TermEnded, Err: cause})
 	})
 }
 
-// giveBack gives the ballot back, and tells if it is known to be gone.
-func (t *Term) giveBack() {
-	gone := t.c.withdraw(t.ballot)
-	t.c.letGo(t)
-	if gone {
-		t.tell(Event{Kind: BallotGivenBack, After: time.Since(t.ended)})
+// withdrawn concludes the term when its ballot has been withdrawn, or could not be.
+func (t *Term) withdrawn(err error) {
+	t.c.forget(t)
+	if err == nil && t.gone.CompareAndSwap(false, true) {
+		t.notify(Event{Kind: BallotWithdrawn, After: time.Since(*t.ended.Load())})
 	}
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
 // from the store for that, and no function of the user's runs here. Renewals do not wake it unless one was overdue.
-func (t *Term) watch() { t.finish(t.untilOver()) }
+func (t *Term) watch() {
+	defer close(t.watched)
+	t.finish(t.untilOver())
+}
 
 // untilOver returns why the term is over.
 func (t *Term) untilOver() error {
@@ -245,7 +240,8 @@ func (t *Term) untilOver() error {
 		defer timer.Stop()
 		silent = timer.C
 	}
-	late, renewed := t.lease.Last().Overdue, (<-chan struct{})(nil) // once late has been closed, renewed takes its place
+	renewal := t.lease.Last()
+	late, renewed := renewal.Overdue, (<-chan struct{})(nil) // once late has been closed, renewed takes its place
 	for {
 		select {
 		case <-lapsed:
@@ -257,16 +253,20 @@ func (t *Term) untilOver() error {
 		case <-asked:
 			return ErrRequested
 		case <-t.fit.Done():
-			return context.Cause(t.fit)
+			return unfit(context.Cause(t.fit))
 		case <-t.ctx.Done():
 			return nil // it has been said
 		case <-late:
-			late, renewed = t.reportOverdue(late)
+			late, renewed = nil, renewal.Changed
+			if remaining := t.Remaining(); remaining > 0 && !isClosed(renewed) { // it is not what a later renewal has left
+				t.notify(Event{Kind: RenewalOverdue, Remaining: remaining})
+			}
 		case <-renewed:
-			late, renewed = t.lease.Last().Overdue, nil
+			renewal = t.lease.Last()
+			late, renewed = renewal.Overdue, nil
 		case <-silent:
 			if !t.Acknowledged() && !t.c.warned.Swap(true) {
-				t.tell(Event{Kind: unacknowledged, Remaining: t.c.store.TTL()})
+				t.notify(Event{Kind: unacknowledged, Remaining: t.c.store.TTL()})
 			}
 		}
 	}
@@ -281,20 +281,6 @@ func (t *Term) lost() error {
 		return fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
 	}
 	return nil
-}
-
-// reportOverdue reports that a renewal is overdue, and returns the channel that tells when the renewal comes. If it has come
-// already, reportOverdue returns the channel that tells when the next is overdue.
-func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) {
-	remaining := t.Remaining() // before last, which shows that this is not what a later renewal has left
-	last := t.lease.Last()
-	if last.Overdue != late { // it has come
-		return last.Overdue, nil
-	}
-	if remaining > 0 {
-		t.tell(Event{Kind: RenewalOverdue, Remaining: remaining})
-	}
-	return nil, last.Changed
 }
 
 // stoppedBecause is why a term ends with the context of Run.

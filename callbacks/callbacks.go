@@ -20,22 +20,20 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Candidate has the callbacks of a candidate. Each may be nil. They are called one after another.
+// Candidate has the callbacks of a candidate. Each may be nil. There is one call at a time.
 type Candidate struct {
-	// Won is called when the candidate has won. Run acknowledges when Won has returned; Won does not. ctx ends with the term. An error ends the term: the
-	// takeover has failed, and the candidate stands again, at the back of the queue.
+	// Won is called when the candidate has won, to take over. Run acknowledges when Won has returned; Won does not. ctx ends
+	// with the term. After an error the term ends, and the candidate stands again, at the back of the queue.
 	Won func(ctx context.Context, term *leadership.Term) error
-	// TakeoverFailed is called when a term is over that followers never heard of, to undo what was begun. If they might have
-	// heard of it, since no answer to the acknowledgement came, it is not called. The cause is that of the term's context.
+	// TakeoverFailed is called after a term that followers have not heard of, to undo what Won began. It is not called if they
+	// might have, since no answer to the acknowledgement came. The cause is that of the term's context.
 	TakeoverFailed func(cause error)
-	// Ended is called when a term is over, after Won and TakeoverFailed have returned: once for each term, whether or not it
-	// was acknowledged. The ballot still stands, so no other candidate leads before Ended has returned, as long as the session
-	// is renewed. The cause is that of the term's context.
+	// Ended is called once for each term, after Won and TakeoverFailed. No other candidate leads before Ended has returned, as
+	// long as the session is renewed: the ballot still stands. The cause is that of the term's context.
 	Ended func(term *leadership.Term, cause error)
 }
 
-// Run runs the candidate, calls the callbacks, and acknowledges when Won has returned. It returns what the candidate's Run
-// returns, when that does.
+// Run is Run of the candidate with callbacks.
 func Run(ctx context.Context, c *leadership.Candidate, calls Candidate) error {
 	return c.Run(ctx, calls.lead)
 }
@@ -69,8 +67,8 @@ func (calls Candidate) takeOver(ctx context.Context, term *leadership.Term) (kno
 	return errors.Is(err, store.ErrUnknownOutcome), err
 }
 
-// Follower has the callbacks of a follower. Each may be nil. They are called one after another. A leader that came and went
-// while a callback was running is left out.
+// Follower has the callbacks of a follower. Each may be nil. There is one call at a time. A leader that came and went during
+// a call is left out.
 type Follower struct {
 	// NewLeader is called for each leader that has acknowledged, the present one included. ctx ends with that of Follow, and
 	// with the follower.

@@ -267,7 +267,7 @@ func TestRecipesAreThoseOfTheFiles(t *testing.T) {
 			shown++
 		}
 	}
-	require.Equal(t, 9, shown)
+	require.Equal(t, 10, shown)
 }
 
 // read returns the text of a file, or of the Go files next to a main.go, without indentation.

@@ -251,7 +251,7 @@ func TestConcurrently(t *testing.T) {
 			events.Go(func() {
 				for range each {
 					w.Event(leadership.Event{Kind: leadership.TermBegan, Election: election, Token: 1})
-					w.Event(leadership.Event{Kind: leadership.BallotGivenBack, Election: election, Token: 1, After: time.Second})
+					w.Event(leadership.Event{Kind: leadership.BallotWithdrawn, Election: election, Token: 1, After: time.Second})
 					w.Event(leadership.Event{Kind: leadership.AttemptFailed, Election: election, Err: store.ErrDenied})
 					renewed(time.Millisecond)
 				}

@@ -157,7 +157,7 @@ func (e *election) happened(event leadership.Event) (family string, t time.Durat
 			e.token = 0
 			e.failed++
 		}
-	case leadership.BallotGivenBack:
+	case leadership.BallotWithdrawn:
 		family, t = WindingDown, event.After
 	case leadership.LeaderChanged:
 		if leaderless, known := e.leaderChanged(event.Leader); known {

@@ -21,7 +21,7 @@
 //	})
 //
 // Close all stores before the function returns. Stores inside and outside a bubble can't share a service.
-// examples/singleton and examples/redirect have such tests.
+// examples/singleton and package redirect have such tests.
 //
 // A crashed leader is replaced at most one TTL after its last renewal.
 package memory

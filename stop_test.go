@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each way to end a candidate, in every state, twice, and after the other ways.
+// Each way to end a candidate, in every state, twice, and after the other ways. None is an attempt that has failed.
 func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
 		"idle":        func(*world, *leadership.Candidate) {},
@@ -44,7 +45,7 @@ func TestEndsInEveryState(t *testing.T) {
 							w.lead(w.open(), "other")
 						}
 						st := w.open()
-						c := w.candidate(st, "a", nil)
+						c := w.candidate(st, "a", withoutErrors(w))
 						enter(w, c)
 						synctest.Wait()
 						end(w, c, st)
@@ -65,24 +66,6 @@ func TestEndsInEveryState(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A normal Stop is not an error: no event reports one, in any order of the goroutines.
-func TestStopIsNotAnError(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		for range often(500) {
-			c, err := leadership.NewCandidate(st, election, "a", withoutErrors(w))
-			require.NoError(w, err)
-			result := run(c, leadership.Lead)
-			synctest.Wait()
-			require.True(w, c.IsLeader())
-			w.stops(c, result)
-			if w.Failed() {
-				return
-			}
-		}
-	})
 }
 
 // Done is closed at once if nothing had begun, and not before Stop.
@@ -133,7 +116,7 @@ func TestStopOnACutLine(t *testing.T) {
 		virtualRun(t, form, func(w *world) {
 			st := w.open()
 			c := w.candidate(st, "a", nil)
-			result := async(func() error { return drive(c, &visitor{}) })
+			result := async(func() error { return drive(background, c, func() {}) })
 			w.at(time.Second)
 			require.True(w, c.IsLeader())
 			st.Faults().Cut()
@@ -150,85 +133,6 @@ func TestStopOnACutLine(t *testing.T) {
 			require.NoError(w, <-result)
 		})
 	}
-}
-
-// Done waits one TTL for a store that does not answer.
-func TestDoneWaitsForTheStoreOneTTL(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-			b.withdraw = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		}), "a", nil)
-		run(c, leadership.Lead)
-		w.at(time.Second)
-		require.True(w, c.IsLeader())
-		c.Stop()
-		w.at(time.Second + ttl - 1)
-		require.False(w, isDone(c))
-		w.at(time.Second + ttl)
-		require.True(w, isDone(c))
-	})
-}
-
-// Each way to end a follower, in every state, twice, and after the other ways.
-func TestFollowerEnds(t *testing.T) {
-	for name, begin := range map[string]func(f *leadership.Follower){
-		"never started": func(*leadership.Follower) {},
-		"started":       func(f *leadership.Follower) { f.Start() },
-	} {
-		for _, cut := range []bool{false, true} {
-			virtual(t, func(w *world) {
-				st := w.open()
-				if cut {
-					st.Faults().Cut()
-				}
-				f := w.follower(st, nil)
-				begin(f)
-				synctest.Wait()
-				halt(f)
-				halt(f)
-				f.Start()
-				require.NoError(w, st.Close())
-				halt(f)
-				require.Zero(w, w.now(), name)
-				_, led := f.Leader()
-				require.False(w, led)
-				_, err := f.Wait(background)
-				require.ErrorIs(w, err, leadership.ErrStopped)
-			})
-		}
-	}
-}
-
-// Close with everything running. The candidates and followers end by themselves, all with the same error.
-func TestCloseUnderEverything(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		var results []<-chan error
-		for range 5 {
-			for _, drive := range forms {
-				c := w.candidate(st, "a", nil)
-				results = append(results, async(func() error { return drive(c, &visitor{}) }))
-			}
-			f := w.follower(st, nil)
-			results = append(results, async(func() error {
-				for range f.Changes(background) {
-				}
-				_, err := f.Wait(background)
-				if err == nil { // there was a leader
-					err = leadership.ErrClosed
-				}
-				return err
-			}))
-		}
-		w.at(ttl)
-		require.Len(w, w.ballots(), 5*len(forms))
-		require.NoError(w, st.Close())
-		for _, result := range results {
-			require.ErrorIs(w, <-result, leadership.ErrClosed)
-		}
-		require.Empty(w, w.ballots())
-		require.Empty(w, w.leader())
-	})
 }
 
 // A process may lead or follow thousands of elections. Each costs two goroutines of the library's, one here and one of the
@@ -277,6 +181,12 @@ func TestGoroutinesOfEachElection(t *testing.T) {
 	})
 }
 
+// stacks returns the stacks of all goroutines. runtime.NumGoroutine also counts some that are about to end.
+func stacks() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
 // goroutines returns how many there are in this test's bubble when everything is at rest.
 func goroutines() int {
 	synctest.Wait()
@@ -284,8 +194,8 @@ func goroutines() int {
 	return strings.Count(all, regexp.MustCompile(`synctest bubble \d+\]`).FindString(all)) // the first is this goroutine
 }
 
-// Hooks and a log cost no goroutine while there is nothing to report.
-func TestHooksCostNoGoroutine(t *testing.T) {
+// Events and a log cost no goroutine while nothing happens.
+func TestEventsCostNoGoroutine(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		var log journal
@@ -303,7 +213,9 @@ func TestHooksCostNoGoroutine(t *testing.T) {
 		}
 		lead(nil) // opens the session
 		plain := lead(nil)
-		require.Equal(w, plain, lead(&leadership.CandidateOptions{Events: keeping(w, &happened).tell, Logger: log.logger()}))
+		opts := telling(&happened)
+		opts.Logger = log.logger()
+		require.Equal(w, plain, lead(opts))
 	})
 }
 

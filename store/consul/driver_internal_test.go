@@ -2,8 +2,12 @@ package consul
 
 import (
 	"context"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +64,7 @@ func virtual(t *testing.T, ttl time.Duration, handler http.HandlerFunc, test fun
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan struct{})
 		p := &pipes{dialed: make(chan net.Conn), closed: closed, close: sync.OnceFunc(func() { close(closed) })}
-		srv := &http.Server{Handler: handler}
+		srv := &http.Server{Handler: withoutDestroyed(handler)}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = srv.Serve(p) })
 		d, err := newDriver(Config{Addresses: []string{"a"}, TTL: ttl, Dial: p.Dial})
@@ -72,6 +76,33 @@ func virtual(t *testing.T, ttl time.Duration, handler http.HandlerFunc, test fun
 		}()
 		test(t, d)
 	})
+}
+
+// withoutDestroyed lets a handler that answers with answerTo know which sessions have been destroyed.
+func withoutDestroyed(handler http.HandlerFunc) http.HandlerFunc {
+	var destroyed sync.Map
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch at, id := path.Split(r.URL.Path); at {
+		case "/v1/session/": // create
+			destroyed.Clear()
+		case "/v1/session/destroy/":
+			destroyed.Store(id, true)
+		case "/v1/session/info/":
+			if _, is := destroyed.Load(id); is {
+				answer := httptest.NewRecorder()
+				if handler(answer, r); answer.Body.String() == answerTo(r) {
+					w.Header().Set("X-Consul-Index", "1")
+					_, _ = io.WriteString(w, "[]")
+					return
+				}
+				maps.Copy(w.Header(), answer.Header())
+				w.WriteHeader(answer.Code)
+				_, _ = answer.Body.WriteTo(w)
+				return
+			}
+		}
+		handler(w, r)
+	}
 }
 
 // No answer makes the process panic.

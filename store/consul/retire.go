@@ -3,9 +3,11 @@ package consul
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
@@ -60,15 +62,27 @@ func (d *driver) clearAway(ctx context.Context, sess *session) error {
 	return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
 }
 
-// destroy destroys a session, if there is one.
+// destroy destroys a session, if there is one. A server that begins to lead answers that it has, while it does not know the
+// session yet, since its log is still being applied. So a consistent read, which waits for that, has to find no session.
 func (d *driver) destroy(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	var done bool
-	_, err := d.client.Raw().Write("/v1/session/destroy/"+id, nil, &done, d.client.WriteOptions(ctx))
-	if err == nil && !done {
-		err = agent.Odd("a session was not destroyed")
+	for range 2 {
+		var done bool
+		_, err := d.client.Raw().Write("/v1/session/destroy/"+id, nil, &done, d.client.WriteOptions(ctx))
+		if err == nil && !done {
+			err = agent.Odd("a session was not destroyed")
+		}
+		if err != nil {
+			return d.client.Explain(err)
+		}
+		info, meta, err := d.client.Session().Info(id, d.client.Consistent(ctx))
+		if err = agent.FromAgent(meta, err); err != nil || info == nil {
+			return d.client.Explain(err)
+		}
 	}
-	return d.client.Explain(err)
+	return errStands
 }
+
+var errStands = fmt.Errorf("%w: the session stands after it was destroyed", store.ErrUnavailable)

@@ -106,7 +106,7 @@ func TestSessionThatIsNotDestroyed(t *testing.T) {
 		case strings.HasSuffix(path, "/destroy/stuck"):
 			tries.Add(1)
 			w.WriteHeader(http.StatusInternalServerError)
-		case strings.HasSuffix(path, "/destroy/next"):
+		case strings.HasSuffix(path, "/destroy/left"):
 			destroyed.Add(1)
 			_, _ = w.Write([]byte("true"))
 		default:
@@ -116,7 +116,7 @@ func TestSessionThatIsNotDestroyed(t *testing.T) {
 		for opened, want := range map[bool]int{true: mostTries + 1, false: mostTries} { // of a session that Open has returned, its tries do not count
 			tries.Store(0)
 			destroyed.Store(0)
-			for _, id := range []string{"stuck", "next"} {
+			for _, id := range []string{"stuck", "left"} {
 				d.leave(&session{driver: d, id: id, opened: opened})
 			}
 			_, _, err := d.Open(t.Context())
@@ -129,6 +129,31 @@ func TestSessionThatIsNotDestroyed(t *testing.T) {
 			require.EqualValues(t, 1, destroyed.Load())
 			require.EqualValues(t, want, tries.Load())
 		}
+	})
+}
+
+// A server that has just begun to lead does not know a session yet, and answers that it has destroyed it.
+func TestSessionThatTheServerDoesNotKnowYet(t *testing.T) {
+	var applied, stands atomic.Bool
+	stands.Store(true)
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "1")
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/destroy/left"):
+			stands.Store(stands.Load() && !applied.Load())
+			_, _ = w.Write([]byte("true"))
+		case strings.HasSuffix(path, "/info/left"):
+			require.True(t, r.URL.Query().Has("consistent"))
+			applied.Store(true) // it has waited for that
+			_, _ = w.Write([]byte(map[bool]string{true: `[{"ID":"left"}]`, false: "[]"}[stands.Load()]))
+		default:
+			_, _ = w.Write([]byte(answerTo(r)))
+		}
+	}, func(t *testing.T, d *driver) {
+		d.leave(&session{driver: d, id: "left", opened: true})
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		require.False(t, stands.Load())
 	})
 }
 
@@ -151,6 +176,7 @@ func TestLaterAcknowledgementStays(t *testing.T) {
 func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
 	var refusals, destroyed atomic.Int64
 	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "1")
 		switch path := r.URL.Path; {
 		case r.Method == http.MethodPut && refusals.Add(1) <= 5*mostTries:
 			w.WriteHeader(http.StatusInternalServerError)

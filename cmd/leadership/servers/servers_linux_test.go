@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -99,16 +100,15 @@ func (b *buffer) String() string {
 // stands lets a candidate stand until the test ends, or the function that is returned is called.
 func (t trial) stands(value string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.Open(ctx, t.url, nil)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	st, err := store.Open(ctx, t.url, &store.Options{Logger: log})
 	require.NoError(t, err)
-	c, err := leadership.NewCandidate(st, t.election, value, nil)
+	c, err := leadership.NewCandidate(st, t.election, value, &leadership.CandidateOptions{Logger: log})
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- c.Run(ctx, func(leading context.Context, term *leadership.Term) error {
-			_ = term.Acknowledge(leading) // if it fails, the term is over
-			<-leading.Done()
-			return nil
+			return leadership.Lead(leading, term)
 		})
 	}()
 	stop = sync.OnceFunc(func() {

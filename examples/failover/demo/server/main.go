@@ -42,7 +42,9 @@ var servers = map[string]func(context.Context) (server, error){
 		return testserver.StartEtcd(ctx, testserver.EtcdConfig{})
 	},
 	"zookeeper": func(ctx context.Context) (server, error) {
-		return testserver.StartZooKeeper(ctx, testserver.ZooKeeperConfig{TickTime: tick})
+		return testserver.StartZooKeeper(ctx, testserver.ZooKeeperConfig{
+			TickTime: tick, Extra: map[string]string{"maxSessionTimeout": "60000"}, // for any TTL
+		})
 	},
 }
 

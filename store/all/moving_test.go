@@ -71,7 +71,7 @@ func TestMoveWithoutAPause(t *testing.T) {
 		}
 	}
 	newProcess := func(ctx context.Context) {
-		st, err := etcd.New(etcd.Config{Endpoints: srv.Addrs(), Prefix: "moving", TTL: 30 * time.Second})
+		st, err := etcd.Open(etcd.Config{Endpoints: srv.Addrs(), Prefix: "moving", TTL: 30 * time.Second})
 		if !assert.NoError(t, err) {
 			return
 		}

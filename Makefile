@@ -24,7 +24,7 @@ STATICCHECK = go tool staticcheck
 # All tests are run, but by make quick: see internal/lab/whole.
 export LEADERSHIP_TESTS := all
 
-.PHONY: help setup demo quick test long mutants conformance check bench
+.PHONY: help setup demo quick test long mutants conformance check vulnerabilities apidiff binaries bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -62,8 +62,18 @@ check: ## check format, vet, staticcheck, builds for other systems, and that eac
 	$(LIBRARY) vet ./...
 	go vet -tags mutants,timens work
 	$(STATICCHECK) -tags mutants,timens $$(go list -m -f '{{.Path}}/...')
-	for system in darwin windows freebsd; do GOOS=$$system $(LIBRARY) build ./... && GOOS=$$system go build -o /dev/null ./cmd/leadership || exit 1; done
+	for system in darwin windows freebsd linux/arm64; do export GOOS=$${system%/*} GOARCH=$${system#*/}; [ "$$GOOS" != "$$system" ] || unset GOARCH; \
+		$(LIBRARY) build ./... && go build -o /dev/null ./cmd/leadership || exit 1; done
 	./scripts/tidy
+
+vulnerabilities: ## check what is linked against Go's database of vulnerabilities, which has to be reached
+	go tool govulncheck $$(go list -m -f '{{.Path}}/...')
+
+apidiff: ## print how the API differs from that of another revision: BASE=v0.1.0
+	@./scripts/apidiff '$(BASE)'
+
+binaries: ## build the command for each system into dist, with checksums
+	@./scripts/binaries
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
 	$(LIBRARY) test -run '^$$' -bench . $(BENCHFLAGS) ./...

@@ -102,7 +102,7 @@ func TestRunDocs(t *testing.T) {
 		require.Contains(t, text, "`"+variable+"`")
 	}
 	for _, flag := range []string{
-		"again", "again-limit", "hold", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "resign-timeout", "stop-timeout", "strict",
+		"again", "again-limit", "linger", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "resign-timeout", "stop-timeout", "strict",
 		"unguarded", "value", "wait", "wait-all",
 	} {
 		require.Regexp(t, "`(leadership run )?--"+flag+"[`=]", text)

@@ -95,7 +95,7 @@ func TestExampleTimer(t *testing.T) {
 	url := regexp.MustCompile(`"LEADERSHIP_STORE=([^"]*)"`).FindStringSubmatch(service["Service.Environment"])
 	require.Len(t, url, 2)
 	run := parseRun(t, service["Service.ExecStart"], url[1])
-	require.Less(t, value(run.Wait, 0)+accuracy, run.Hold/2)
+	require.Less(t, value(run.Wait, 0)+accuracy, run.Linger/2)
 	for name, value := range map[string]string{"Type": "oneshot", "SuccessExitStatus": "124", "KillMode": "mixed"} {
 		require.Equal(t, value, service["Service."+name], name)
 	}
@@ -140,7 +140,6 @@ func TestExampleLifelines(t *testing.T) {
 	daemon := parseLifeline(t, splitLine(unit["Service.ExecStart"])[1:])
 	require.Equal(t, "/run/"+unit["Service.RuntimeDirectory"]+"/lifeline", daemon.Listen)
 	require.Equal(t, "notify", unit["Service.Type"])
-	require.Equal(t, "143", unit["Service.SuccessExitStatus"])
 
 	entry := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindStringSubmatch(example(t, "../lifeline/Containerfile"))
 	require.Len(t, entry, 2)
@@ -181,7 +180,7 @@ func TestExampleCrontab(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^(?:\S+ ){5}(/.*)$`).FindStringSubmatch(text)
 	require.Len(t, line, 2)
 	run := parseRun(t, line[1], settings(text)[".LEADERSHIP_STORE"])
-	require.Less(t, value(run.Wait, 0), run.Hold/2)
+	require.Less(t, value(run.Wait, 0), run.Linger/2)
 }
 
 func TestExampleScript(t *testing.T) {

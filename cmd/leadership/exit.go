@@ -30,7 +30,7 @@ const exitCodes = `Exit codes:
     69     the store did not answer within --timeout
     70     another failure, which the error explains
     77     the store denied it: wrong password, or no permission
-    128+N  ended by signal N: 130 after Ctrl-C, 143 after SIGTERM,
+    128+N  ended by signal N: 130 after Ctrl-C, 143 after SIGTERM (serve, watch and lifeline: 0),
            141 if its output is read no more`
 
 const adviceUnavailable = "check the address, and that the service runs and can be reached from here; --timeout gives it longer"

@@ -28,6 +28,7 @@ type grammar struct {
 	Watch      watchCmd      `cmd:"" help:"Print who leads, and each change."`
 	Leader     leaderCmd     `cmd:"" help:"Print the value of the leader."`
 	Ballots    ballotsCmd    `cmd:"" help:"List who stands, first in line first, and who leads."`
+	Elections  electionsCmd  `cmd:"" help:"List the elections of a store."`
 	Stepdown   stepdownCmd   `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
 	Switchover switchoverCmd `cmd:"" help:"Make a candidate that you name the leader."`
 	Serve      serveCmd      `cmd:"" help:"Serve a page about all elections of a store, live."`

@@ -29,7 +29,7 @@ It knows the credentials of the programs' stores, and keeps them out of files, a
 killed, sessions end after their TTL, as they do without it.
 
 Exit codes: with a program, the program's own, or 128+N if signal N ended it; 126 and 127 if the program can't be
-executed or does not exist; without one, 130 and 143: ended by Ctrl-C or SIGTERM; 64: wrong usage; 70: it can't listen, for
+executed or does not exist; without one, 0: ended by SIGTERM, 130: by Ctrl-C; 64: wrong usage; 70: it can't listen, for
 example since another lifeline does.`
 }
 

@@ -87,7 +87,7 @@ func users(list []string) (map[uint32]bool, error) {
 func awaitEnd(signals <-chan os.Signal) error {
 	for s := range signals {
 		if number, _ := s.(syscall.Signal); number == syscall.SIGTERM || number == syscall.SIGINT {
-			return interrupted{number}
+			return toldToEnd(interrupted{number})
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ type runCmd struct {
 	electionFlag
 	Value         string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
 	Wait          *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
-	Hold          time.Duration  `placeholder:"DURATION" help:"Keep the leadership that long after a command that has succeeded, so that others with --wait give up and do not run it again. Default: 0s."`
+	Linger        time.Duration  `placeholder:"DURATION" help:"Keep the leadership that long after a command that has succeeded, so that others with --wait give up and do not run it again. Default: 0s."`
+	Hold          string         `hidden:""` // the name of --linger in early versions
 	StopTimeout   *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL if the lease is about to end; the lease is shorter for the command by as much. Default: a quarter of what fits, at most 10s."`
 	ResignTimeout *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL if an operator has asked for the resignation, or a check fails: the lease goes on meanwhile. Default: 30s, or --stop-timeout if that is longer."`
 	Again         bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
@@ -93,7 +94,7 @@ func (c *runCmd) Run(a *app) error {
 		giveWayTo: c.GiveWayTo,
 		fitness:   c.fitness(c.checkEnv()),
 
-		election: c.Election, address: c.address(), value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), hold: c.Hold,
+		election: c.Election, address: c.address(), value: c.Value, wait: value(c.Wait, 0), bound: c.bound(st), linger: c.Linger,
 		again:         retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:         readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:           commandEnv(os.Environ(), c.Store, c.Election, c.Value),
@@ -193,6 +194,8 @@ func (c *runCmd) check() error {
 		c.Value = host
 	}
 	switch {
+	case c.Hold != "":
+		return usage("--hold is --linger now: leadership hold, which keeps all candidates from leading, is another thing")
 	case !fitsEnvironment("LEADERSHIP_VALUE=" + c.Value):
 		return usage("--value is too long for an environment variable, or has a zero byte: the command gets it as LEADERSHIP_VALUE")
 	case strings.Contains(c.ReadyExec, "\x00"):
@@ -201,8 +204,8 @@ func (c *runCmd) check() error {
 		return usage("no command is given: leadership run [flags] -- command args")
 	case value(c.Wait, 1) <= 0:
 		return usage("--wait=%v is not more than zero", *c.Wait)
-	case value(c.StopTimeout, 0) < 0 || value(c.ResignTimeout, 0) < 0 || c.AgainLimit < 0 || c.Hold < 0:
-		return usage("--stop-timeout, --resign-timeout, --again-limit and --hold can't be negative")
+	case value(c.StopTimeout, 0) < 0 || value(c.ResignTimeout, 0) < 0 || c.AgainLimit < 0 || c.Linger < 0:
+		return usage("--stop-timeout, --resign-timeout, --again-limit and --linger can't be negative")
 	case c.ReadyTimeout <= 0:
 		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
 	case c.Strict && c.Unguarded:

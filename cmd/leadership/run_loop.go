@@ -23,7 +23,7 @@ type runner struct {
 	election, value string
 	address         string        // of the store
 	wait            time.Duration // how long to wait for the first term; 0: for ever
-	hold            time.Duration // how long to keep the leadership after a command that has succeeded
+	linger          time.Duration // how long to keep the leadership after a command that has succeeded
 	again           retries
 	ready           readiness
 	env             []string // of the command; a term adds its own
@@ -125,7 +125,7 @@ func (r *runner) turn(candidate *leadership.Candidate) outcome {
 		err := candidate.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 			o := r.lead(term)
 			r.finish(o)
-			if o.kind == exited && o.code == 0 && r.hold > 0 && r.endAsked() == 0 {
+			if o.kind == exited && o.code == 0 && r.linger > 0 && r.endAsked() == 0 {
 				r.keep(ctx)
 			}
 			term.End(nil) // before leaving: Run gives the ballot back
@@ -181,14 +181,14 @@ func (r *runner) finish(o outcome) {
 // keep keeps the leadership for a while after the command, so that those who wait with --wait give up. It returns early if a
 // signal asks for the end, or the term ends: the outcome is the command's.
 func (r *runner) keep(term context.Context) {
-	r.log.Info("the command has succeeded, the leadership is kept", "for", r.hold)
-	r.manager.tell("STATUS=Has run the command in election %q, keeps the leadership for %v", r.election, r.hold)
-	timer := time.NewTimer(r.hold)
+	r.log.Info("the command has succeeded, the leadership is kept", "for", r.linger)
+	r.manager.tell("STATUS=Has run the command in election %q, keeps the leadership for %v", r.election, r.linger)
+	timer := time.NewTimer(r.linger)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-term.Done():
-		r.log.Warn("the leadership was not kept until --hold was over: another machine might run the command again", "because", context.Cause(term))
+		r.log.Warn("the leadership was not kept until --linger was over: another machine might run the command again", "because", context.Cause(term))
 	}
 }
 

@@ -152,9 +152,9 @@ func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	})
 }
 
-// With --hold, the leadership is kept after a command that has succeeded, and the exit code is the command's, whatever ends
-// the hold.
-func TestRunHold(t *testing.T) {
+// With --linger, the leadership is kept after a command that has succeeded, and the exit code is the command's, whatever ends
+// that time.
+func TestRunLinger(t *testing.T) {
 	for name, test := range map[string]struct {
 		end func(w *world)
 		at  time.Duration
@@ -166,7 +166,7 @@ func TestRunHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				w.runner.hold, w.runner.again.enabled = time.Minute, true
+				w.runner.linger, w.runner.again.enabled = time.Minute, true
 				over := w.run()
 				rival := w.rival()
 				w.program(1).exit(guard.Result{})
@@ -185,7 +185,7 @@ func TestRunHold(t *testing.T) {
 }
 
 // The leadership is not kept after a command that has failed, or that a signal has ended.
-func TestRunHoldsForSuccessAlone(t *testing.T) {
+func TestRunLingersForSuccessAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		signal bool
 		result guard.Result
@@ -195,7 +195,7 @@ func TestRunHoldsForSuccessAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				w.runner.hold = time.Minute
+				w.runner.linger = time.Minute
 				over := w.run()
 				c := w.program(1)
 				if test.signal {

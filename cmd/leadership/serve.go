@@ -31,8 +31,8 @@ the elections live, and is complete without JavaScript. It changes nothing. Othe
     /events                              what changes on the page, as server-sent events
     /metrics                             in the text format of Prometheus
 
-Exit codes: 64: wrong usage; 69: the store did not answer at the start; 70: the address is taken, or another failure; 77: the
-store denied it; 130 and 143: ended by Ctrl-C or SIGTERM.`
+Exit codes: 0: ended by SIGTERM; 64: wrong usage; 69: the store did not answer at the start; 70: the address is taken, or
+another failure; 77: the store denied it; 130: ended by Ctrl-C.`
 }
 
 // mostBrowsers is how many connections serve serves at once.
@@ -63,7 +63,7 @@ func (c *serveCmd) Run(a *app) error {
 		l.serve(log, server)
 		<-ctx.Done()
 		l.end() // so that no stream waits for a browser that does not read
-		return errors.Join(server.Close(), context.Cause(ctx))
+		return errors.Join(server.Close(), toldToEnd(context.Cause(ctx)))
 	})
 }
 

@@ -161,6 +161,15 @@ func interruptible(further ...os.Signal) (ctx context.Context, stop func()) {
 	return endedBy(append([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, further...)...)
 }
 
+// toldToEnd returns why a subcommand that runs until it is told to end has ended: nil after SIGTERM, with which a service
+// manager ends it.
+func toldToEnd(cause error) error {
+	if cause == (interrupted{syscall.SIGTERM}) {
+		return nil
+	}
+	return cause
+}
+
 // endedBy returns a context that ends with the first of the signals.
 func endedBy(list ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())

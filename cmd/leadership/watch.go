@@ -31,8 +31,8 @@ The command of --exec finds the leader's value in LEADERSHIP_LEADER, which is em
 LEADERSHIP_REVISION, which is 0 if there is none and grows with each leader. One command runs at a time; when it has
 ended, the next one is told of the latest leader. With --json, what the command prints goes to stderr.
 
-Exit codes: 64: wrong usage; 69: the store did not answer at the start; 77: it denied; 130 and 143: ended by Ctrl-C or
-SIGTERM, after the command has ended.`
+Exit codes: 0: ended by SIGTERM, after the command has ended; 64: wrong usage; 69: the store did not answer at the start; 77:
+it denied; 130: ended by Ctrl-C.`
 }
 
 // Run implements the subcommand.
@@ -84,7 +84,7 @@ func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return toldToEnd(context.Cause(ctx))
 	}
 	return f.Err()
 }

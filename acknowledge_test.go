@@ -128,6 +128,7 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		require.ErrorIs(w, w.campaign(c).Acknowledge(ctx), leadership.ErrLost)
+		require.False(w, c.IsLeader(), "even if nothing else has noticed")
 		require.Zero(w, w.now())
 	})
 }

@@ -163,12 +163,12 @@ func TestBehindIsForgotten(t *testing.T) {
 	d := &driver{layout: l, present: &session{id: ownID}, behind: map[string]behind{}}
 	own, other := l.ballot("x", ownID, engine.Nonce{Name: "n"}), l.ballot("x", otherID, engine.Nonce{Name: "n"})
 	st := &standing{}
-	d.place(own, st, []string{other})
+	d.place(own, st, api.KVPairs{{Key: other}})
 	require.Equal(t, map[string]behind{other: {own, false}}, d.behind)
 	another := l.ballot("x", otherID, engine.Nonce{Name: "m"})
-	d.place(own, st, []string{another})
+	d.place(own, st, api.KVPairs{{Key: another}})
 	require.Equal(t, map[string]behind{another: {own, false}}, d.behind)
-	d.place(other, &standing{}, []string{own})
+	d.place(other, &standing{}, api.KVPairs{{Key: own}})
 	require.Len(t, d.behind, 1)
 }
 

@@ -132,20 +132,6 @@ func TestSessionThatIsNotDestroyed(t *testing.T) {
 	})
 }
 
-// A ballot that has gone takes along the acknowledgement with its last revision, and no later one, which is that of another
-// ballot of the session.
-func TestLaterAcknowledgementStays(t *testing.T) {
-	for modify, deleted := range map[uint64]bool{7: true, 9: false} {
-		e := engine.Entry{Election: "x", Key: "p/x/_ballots/b", Private: &standing{}}
-		r := removal{Removal: engine.Removal{Entry: e, Revision: 7}, session: &session{driver: &driver{layout: layout{"p"}}, id: "s"}, tried: true}
-		deletes := false
-		for _, op := range r.ops(agent.Entry{Exists: true, Session: "s", Modify: modify}, false) {
-			deletes = deletes || op.Verb == api.KVDelete && op.Key == "p/x"
-		}
-		require.Equal(t, deleted, deletes, "the acknowledgement with the index %d", modify)
-	}
-}
-
 // Servers that know their leader refuse all writes for some time. No attempt to destroy a session counts until a session
 // is kept: the session that was left is destroyed all the same.
 func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
@@ -191,4 +177,29 @@ func TestVoidTakesBackWhatWasOffered(t *testing.T) {
 		require.Error(t, err)
 		require.EqualValues(t, 1, reads.Load())
 	})
+}
+
+// A removal takes along the acknowledgement of its ballot, as it was read, and no other one of the session.
+func TestAcknowledgementOfAnotherBallotStays(t *testing.T) {
+	s := &session{driver: &driver{layout: layout{"p"}}, id: "s"}
+	gone := engine.Removal{Entry: engine.Entry{Election: "x", Key: "p/x/_ballots/b", Token: 7, Private: &standing{}}, Acknowledged: true}
+	for name, c := range map[string]struct {
+		ack   agent.Entry
+		guard api.KVOp
+		goes  bool
+	}{
+		"none":                {agent.Entry{}, api.KVCheckNotExists, false},
+		"its own":             {agent.Entry{Exists: true, Session: "s", Flags: 7, Modify: 9}, api.KVCheckIndex, true},
+		"written over":        {agent.Entry{Exists: true, Session: "s", Modify: 9}, api.KVCheckIndex, true},
+		"of another ballot":   {agent.Entry{Exists: true, Session: "s", Flags: 8, Modify: 9}, api.KVCheckIndex, false},
+		"of another session":  {agent.Entry{Exists: true, Session: "t", Flags: 7, Modify: 9}, api.KVCheckIndex, false},
+		"a value without one": {agent.Entry{Exists: true, Modify: 9}, api.KVCheckIndex, false},
+	} {
+		ops := s.removal(gone, c.ack)
+		require.Equal(t, &api.KVTxnOp{Verb: c.guard, Key: "p/x", Index: c.ack.Modify}, ops[0], name)
+		require.Equal(t, c.goes, len(ops) == 3 && ops[1].Verb == api.KVDelete && ops[1].Key == "p/x", name)
+		require.Equal(t, gone.Key, ops[len(ops)-1].Key, name)
+	}
+	gone.Acknowledged = false
+	require.Len(t, s.removal(gone, agent.Entry{}), 1)
 }

@@ -121,7 +121,7 @@ func TestRedirections(t *testing.T) {
 		http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
 	}, func(t *testing.T, d *driver) {
 		_, err := d.client.Get(t.Context(), "key")
-		require.True(t, agent.IsOdd(err), "%v", err)
+		require.ErrorIs(t, err, agent.ErrOdd)
 		require.EqualValues(t, 1, asked.Load())
 	})
 }

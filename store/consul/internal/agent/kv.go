@@ -84,22 +84,8 @@ func (c *Client) readAll(ctx context.Context, key string, reads ...*api.KVTxnOp)
 	return pairs, err
 }
 
-// Keys lists the names of all keys below dir, cut behind the separator, each once. No transaction does that, so it reads the
-// values too if dir is not plain.
+// Keys lists the names of all keys below dir, which is plain, cut behind the separator, each once.
 func (c *Client) Keys(ctx context.Context, dir, separator string) ([]string, error) {
-	if !Plain(dir) {
-		pairs, err := c.List(ctx, dir)
-		var keys []string
-		for _, p := range pairs {
-			if before, _, found := strings.Cut(p.Key[len(dir):], separator); found {
-				keys = append(keys, dir+before+separator)
-			} else {
-				keys = append(keys, p.Key)
-			}
-		}
-		slices.Sort(keys)
-		return slices.Compact(keys), err
-	}
 	return Request(ctx, c, func(ctx context.Context) ([]string, error) {
 		keys, meta, err := c.KV().Keys(dir, separator, c.Consistent(ctx))
 		return keys, FromAgent(meta, err)

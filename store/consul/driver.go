@@ -36,8 +36,6 @@ type driver struct {
 
 	clearing sync.WaitGroup // what clears away sessions beside the calls
 
-	elsewhere sync.Once // errElsewhere is logged
-
 	mu      sync.Mutex
 	present *session          // guarded by mu, as are all below: the session that is kept; nil if there is none
 	left    []*session        // that are not kept, and might still exist

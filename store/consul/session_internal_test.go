@@ -87,51 +87,6 @@ func TestAgentDeniesByItself(t *testing.T) {
 	})
 }
 
-// The ballots of a session do not outlive it in the driver.
-func TestOpenForgetsTheBallotsOfTheLastSession(t *testing.T) {
-	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(answerTo(r))) }, func(t *testing.T, d *driver) {
-		d.behind["nearest"] = behind{key: "own"}
-		_, _, err := d.Open(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, d.behind)
-	})
-}
-
-// A session that can't be destroyed delays no other, and is given up: an error for each request of one kind is no outage.
-func TestSessionThatIsNotDestroyed(t *testing.T) {
-	var tries, destroyed atomic.Int64
-	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Consul-Index", "1")
-		switch path := r.URL.Path; {
-		case strings.HasSuffix(path, "/destroy/stuck"):
-			tries.Add(1)
-			w.WriteHeader(http.StatusInternalServerError)
-		case strings.HasSuffix(path, "/destroy/next"):
-			destroyed.Add(1)
-			_, _ = w.Write([]byte("true"))
-		default:
-			_, _ = w.Write([]byte(answerTo(r)))
-		}
-	}, func(t *testing.T, d *driver) {
-		for opened, want := range map[bool]int{true: mostTries + 1, false: mostTries} { // of a session that Open has returned, its tries do not count
-			tries.Store(0)
-			destroyed.Store(0)
-			for _, id := range []string{"stuck", "next"} {
-				d.leave(&session{driver: d, id: id, opened: opened})
-			}
-			_, _, err := d.Open(t.Context())
-			require.NoError(t, err)
-			require.EqualValues(t, 1, destroyed.Load())
-			require.EqualValues(t, 1, tries.Load())
-			for range 2 * mostTries {
-				d.clearLeft(true)
-			}
-			require.EqualValues(t, 1, destroyed.Load())
-			require.EqualValues(t, want, tries.Load())
-		}
-	})
-}
-
 // Servers that know their leader refuse all writes for some time. No attempt to destroy a session counts until a session
 // is kept: the session that was left is destroyed all the same.
 func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
@@ -148,7 +103,7 @@ func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answerTo(r)))
 	}, func(t *testing.T, d *driver) {
-		d.leave(&session{driver: d, id: "left", opened: true})
+		d.drop(&session{driver: d, id: "left"}, true)
 		var err error
 		for range 5 * mostTries {
 			if _, _, err = d.Open(t.Context()); err == nil {
@@ -176,6 +131,37 @@ func TestVoidTakesBackWhatWasOffered(t *testing.T) {
 		_, err := d.WatchEntry(t.Context(), key, func(engine.News) {})
 		require.Error(t, err)
 		require.EqualValues(t, 1, reads.Load())
+	})
+}
+
+// A session that can't be destroyed delays no other, and is given up: an error for each request of one kind is no outage.
+func TestSessionThatIsNotDestroyed(t *testing.T) {
+	var tries, destroyed atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "1")
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/destroy/stuck"):
+			tries.Add(1)
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasSuffix(path, "/destroy/next"):
+			destroyed.Add(1)
+			_, _ = w.Write([]byte("true"))
+		default:
+			_, _ = w.Write([]byte(answerTo(r)))
+		}
+	}, func(t *testing.T, d *driver) {
+		for _, id := range []string{"stuck", "next"} {
+			d.drop(&session{driver: d, id: id}, true)
+		}
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, 1, tries.Load())
+		for range 2 * mostTries {
+			d.clearLeft(true)
+		}
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, mostTries+1, tries.Load(), "the try of Open does not count")
 	})
 }
 

@@ -48,7 +48,8 @@ func owner(key string) (session, nonce string) {
 	return name[:id], name[id+1:]
 }
 
-// longValue is the length in bytes above which a value has a key of its own.
+// longValue is the length in bytes above which a value has a key of its own. Values may have 128 KiB, and each cast reads the
+// ballots of the election: so candidates with long values cost the others nothing (bench: TestBytesPerChange).
 const longValue = 256
 
 // The flags of a ballot.

@@ -17,7 +17,8 @@ const (
 	fewKeys = batch / 2
 )
 
-// plan divides the shared watches into sections. It belongs to runShared.
+// plan divides the shared watches into sections, for programs that stand in hundreds of elections: a change then costs each
+// store some transactions, and not one for each 120 of its keys (TestVerifiedKeys). It belongs to runShared.
 type plan struct {
 	sections map[string]*query // by prefix
 	keys     int               // that there were when they were divided

@@ -77,15 +77,16 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	if b.more {
 		options.From = func(e agent.Entry) bool { return e.Flags&isFirst != 0 }
 	}
-	stop, err := d.watches.Watch(ctx, key, options, func(n kvwatch.News) {
-		if n.Over {
-			tell(engine.News{Over: true})
-			return
-		}
-		st := stateOf(key, n.Entry)
-		tell(engine.News{State: &st, AsOf: n.AsOf})
-	})
+	stop, err := d.watches.Watch(ctx, key, options, func(n kvwatch.News) { tell(newsOf(n, stateOf(key, n.Entry))) })
 	return engine.Watch{Stop: stop, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+}
+
+// newsOf returns news of a key that is in a state.
+func newsOf(n kvwatch.News, st engine.State) engine.News {
+	if n.Over {
+		return engine.News{Over: true}
+	}
+	return engine.News{State: &st, AsOf: n.AsOf}
 }
 
 // stateOf returns the state of a ballot's key.
@@ -127,15 +128,11 @@ func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.se
 // WatchLeader implements engine.Driver.
 func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
-		if n.Over {
-			tell(engine.News{Over: true})
-			return
-		}
-		st := &engine.State{}
+		st := engine.State{}
 		if n.Session != "" { // without a lock it was written by a program that does not stand
 			st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
 		}
-		tell(engine.News{State: st, AsOf: n.AsOf})
+		tell(newsOf(n, st))
 	})
 	return engine.Watch{Stop: stop}, err
 }
@@ -261,10 +258,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: p.Key, Index: p.ModifyIndex},
 		&api.KVTxnOp{Verb: api.KVSet, Key: p.Key, Value: p.Value, Flags: p.Flags | isCalled},
 	)
-	if r := agent.RefusalIn(err); r != nil {
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r)) // it has changed, and is read again
-	}
-	return err
+	return err // if it has changed meanwhile, it is read again
 }
 
 // Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/. Locked keys can be

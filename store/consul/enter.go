@@ -42,7 +42,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 			return engine.Entry{}, err
 		}
 	}
-	return engine.Entry{}, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
+	return engine.Entry{}, err
 }
 
 // entered finds the ballot's place among the ballots that the transaction has listed.
@@ -98,12 +98,10 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
-	switch r := agent.RefusalIn(err); {
-	case r != nil && r.Says("invalid session"):
+	if r := agent.RefusalIn(err); r != nil && r.Says("invalid session") {
 		return s.over()
-	case r != nil:
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	for _, p := range pairs {

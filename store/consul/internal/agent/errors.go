@@ -37,7 +37,7 @@ func (c *Client) Explain(err error) error {
 }
 
 func (c *Client) classify(err error) error {
-	if adapter.Uncertain(err) || store.Refused(err) || RefusalIn(err) != nil {
+	if adapter.Uncertain(err) || store.Refused(err) {
 		return err
 	}
 	var status api.StatusError

@@ -86,8 +86,6 @@ func TestWhatOtherErrorsMean(t *testing.T) {
 	} {
 		requireOnly(t, newClient(t).Explain(c.err), c.want)
 	}
-	refusal := &Refusal{}
-	require.Same(t, refusal, newClient(t).Explain(refusal))
 	require.True(t, Refusing(fmt.Errorf("a caller's client: %w", refused)))
 }
 

@@ -3,9 +3,9 @@ package consul
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
@@ -17,43 +17,40 @@ import (
 // ballot as first: the next in line then knows that none is ahead once the ballot has gone (BenchmarkResign, with three
 // candidates).
 //
-// If the key exists already, one transaction replaces the key, unless the key has changed since it was read. The holder of the
-// key must not be able to lead: no session locks the key, or the ballot's own session does, or a session that had a ballot
-// ahead, which has gone. Any other lock belongs to a program that might lead without a ballot, such as docker/leadership.
-// Then the error names the session.
+// The flags of the key are the token of the ballot. So if the key exists already, they say whose it is: one transaction
+// replaces the key, unless it has changed since it was read, if no session locks it, if the ballot's own session does, or if
+// it is of an earlier ballot, which has gone. Any other lock belongs to a program that might lead without a ballot, such as
+// docker/leadership. Then the error names the session.
 //
 // After an odd answer the outcome is unknown, and the caller tries again for as long as the term lasts.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
-	st := standingOf(e)
-	st.mu.Lock()
-	stale := st.revision // index of what is in the way
-	own := st.own        // the ballot as it was made, without the mark
-	st.own = agent.Entry{}
-	st.mu.Unlock()
+	d, st := s.driver, standingOf(e)
+	key := d.layout.ack(e.Election)
+	stale, made := st.revision.Load(), st.made.Swap(nil) // stale is the index of what is in the way
 	for ctx.Err() == nil {
-		revision, err := s.putAck(ctx, e, value, own, stale)
+		revision, err := s.putAck(ctx, e, value, made, stale)
 		r := agent.RefusalIn(err)
 		switch {
 		case err == nil:
-			st.mu.Lock()
-			defer st.mu.Unlock()
-			st.revision = max(st.revision, revision)
+			st.revision.Store(revision)
 			return revision, nil
 		case r == nil:
 			return 0, err
-		case r.Failed(0) && own.Exists: // the ballot has changed: it might be marked as first, or called
-			own = agent.Entry{}
+		case r.Failed(0) && made != nil: // the ballot has changed: it might be marked as first, or called
+			made = nil
 		case r.Failed(0):
-			return 0, s.driver.notListed(ctx, e.Key)
+			return 0, d.notListed(ctx, e.Key)
 		case r.Says("lock delay"): // of a session with a delay that ours does not have
 			adapter.Pause(ctx)
 		default:
-			found, err := s.driver.client.Get(ctx, s.driver.layout.ack(e.Election))
-			if err == nil {
-				err = s.mayReplace(ctx, e, found.Entry)
-			}
+			found, err := d.client.Get(ctx, key)
 			if err != nil {
 				return 0, err
+			}
+			earlier := 0 < found.Flags && found.Flags < e.Token
+			if found.Session != "" && found.Session != s.id && !earlier {
+				return 0, fmt.Errorf("the key %q with the value %q is held by the session %s, and is no acknowledgement of an earlier ballot: another program leads, or the key is left over",
+					key, redact.Shorten(found.Value), found.Session)
 			}
 			stale = found.Modify
 		}
@@ -61,29 +58,15 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return 0, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 }
 
-// mayReplace returns nil if what is at the acknowledgement's key belongs to no program that might lead.
-func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.Entry) error {
-	d := s.driver
-	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {
-		return nil
-	}
-	list, err := d.queue(ctx, e.Election)
-	if err != nil || slices.ContainsFunc(list, func(p *api.KVPair) bool { return p.Session == found.Session }) {
-		return err
-	}
-	return fmt.Errorf("the key %q with the value %q is held by the session %s, which has no ballot in this election: another program leads, or the key is left over",
-		d.layout.ack(e.Election), agent.OneLine(found.Value), found.Session)
-}
-
-// putAck makes the acknowledgement. If stale is not 0, it replaces the key with that index. A request that comes late, behind
-// another, finds another index or none, and changes nothing.
-func (s *session) putAck(ctx context.Context, e engine.Entry, value string, own agent.Entry, stale uint64) (revision uint64, err error) {
+// putAck makes the acknowledgement. made is the ballot, if it may be as it was made. If stale is not 0, it replaces the key with
+// that index. A request that comes late, behind another, finds another index or none, and changes nothing.
+func (s *session) putAck(ctx context.Context, e engine.Entry, value string, made *agent.Entry, stale uint64) (revision uint64, err error) {
 	key := s.driver.layout.ack(e.Election)
 	ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: e.Key, Session: s.id}}
-	if own.Exists { // not changed, so still locked by the session
+	if made != nil { // not changed, so still locked by the session
 		ops = []*api.KVTxnOp{
-			{Verb: api.KVCheckIndex, Key: e.Key, Index: own.Modify},
-			{Verb: api.KVSet, Key: e.Key, Value: []byte(own.Value), Flags: own.Flags | isFirst},
+			{Verb: api.KVCheckIndex, Key: e.Key, Index: made.Modify},
+			{Verb: api.KVSet, Key: e.Key, Value: []byte(made.Value), Flags: made.Flags | isFirst},
 		}
 	}
 	if stale == 0 {
@@ -94,7 +77,7 @@ func (s *session) putAck(ctx context.Context, e engine.Entry, value string, own 
 			&api.KVTxnOp{Verb: api.KVDelete, Key: key}, // and with it any other lock
 		)
 	}
-	ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Session: s.id})
+	ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Flags: e.Token, Session: s.id})
 	pairs, err := s.driver.client.Commit(ctx, ops...)
 	if err != nil {
 		return 0, err

@@ -9,11 +9,11 @@ import (
 	"net"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -32,7 +32,8 @@ type Config struct {
 	// ends: after a twelfth of the TTL, once it has returned a token. While it fails, requests have the last token. Before
 	// there is one, its error is that of an attempt, which is made again after a pause. Default: none.
 	TokenFunc func(ctx context.Context) (string, error)
-	// Prefix is the key above all keys of the store, without "/" at either end. Default: "leadership".
+	// Prefix is the key above all keys of the store, without "/" at either end. Its characters are those that every version of
+	// Consul takes: a-z, A-Z, 0-9 and ,_./-?&= . Default: "leadership".
 	Prefix string
 	// Datacenter is the datacenter to use. Default: the agent's own. While the agent knows none of that name, errors match
 	// store.ErrUnavailable. A session belongs to a node of its datacenter. So
@@ -111,8 +112,8 @@ func (c *Config) complete() error {
 }
 
 func (c Config) checkPrefix() error {
-	if i := strings.IndexFunc(c.Prefix, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
-		return adapter.Refuse("prefix", c.Prefix, "it has a character at byte %d that is not printed, which agents refuse", i)
+	if !agent.Plain(c.Prefix) {
+		return adapter.Refuse("prefix", c.Prefix, "agents refuse other characters than a-z, A-Z, 0-9 and ,_./-?&=")
 	}
 	for part := range strings.SplitSeq(c.Prefix, "/") {
 		if part == "" || part == "." || part == ".." {

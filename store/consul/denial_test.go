@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
@@ -16,34 +15,6 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
-
-// Cast reports at once what Consul denies, and retries after a 403 that is not Consul's, or of servers that could not
-// find out. TestWhatAnswersMean of package agent has the texts.
-func TestWhatIsADenial(t *testing.T) {
-	t.Parallel()
-	for text, denied := range map[string]bool{
-		"Permission denied: anonymous token lacks permission 'session:write' on \"n1\"":                        true,
-		"Permission denied: token with AccessorID 'primary-dc-down' lacks permission 'service:write' on \"l\"": false,
-		"Access is restricted": false,
-	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			tp := newTap(t)
-			tp.always(answer(http.StatusForbidden, text), "PUT")
-			ttl := long
-			if text == "Access is restricted" { // Cast retries for two TTLs
-				ttl = short
-			}
-			st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
-			began := time.Now()
-			_, err := st.Cast(soon(t), newElection(), "own")
-			require.Equal(t, denied, errors.Is(err, store.ErrDenied), "%v", err)
-			require.Equal(t, !denied, adapter.Uncertain(err), "%v", err)
-			require.Less(t, time.Since(began), long/2, "it has retried")
-			require.NotContains(t, err.Error(), "TLS")
-		})
-	}
-}
 
 // Temporary denials, such as those from a cache, cost no ballot, whatever is denied.
 func TestDenialsPass(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lifeline"
@@ -34,8 +35,6 @@ type driver struct {
 	lifeline lifeline.Line // nil without one
 
 	clearing sync.WaitGroup // what clears away sessions beside the calls
-
-	elsewhere sync.Once // errElsewhere is logged
 
 	mu      sync.Mutex
 	present *session          // guarded by mu, as are all below: the session that is kept; nil if there is none
@@ -69,13 +68,6 @@ func newDriver(config Config) (*driver, error) {
 	return d, nil
 }
 
-// isSession reports whether the session that is kept has this id.
-func (d *driver) isSession(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.present != nil && d.present.id == id
-}
-
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	d.mu.Lock()
@@ -85,25 +77,26 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	if b.more {
 		options.From = func(e agent.Entry) bool { return e.Flags&isFirst != 0 }
 	}
-	stop, err := d.watches.Watch(ctx, key, options, func(n kvwatch.News) {
-		if n.Over {
-			tell(engine.News{Over: true})
-			return
-		}
-		st := stateOf(key, n.Entry)
-		tell(engine.News{State: &st, AsOf: n.AsOf})
-	})
+	stop, err := d.watches.Watch(ctx, key, options, func(n kvwatch.News) { tell(newsOf(n, stateOf(key, n.Entry))) })
 	return engine.Watch{Stop: stop, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+}
+
+// newsOf returns news of a key that is in a state.
+func newsOf(n kvwatch.News, st engine.State) engine.News {
+	if n.Over {
+		return engine.News{Over: true}
+	}
+	return engine.News{State: &st, AsOf: n.AsOf}
 }
 
 // stateOf returns the state of a ballot's key.
 func stateOf(key string, e agent.Entry) engine.State {
-	id, _ := owner(key)
+	id, nonce := owner(key)
 	if !stands(key, e) {
 		return engine.State{Session: id}
 	}
 	return engine.State{
-		Token: e.Create, Session: id, Nonce: nonceOf(key), Resign: e.Flags&isCalled != 0, First: e.Flags&isFirst != 0,
+		Token: e.Create, Session: id, Nonce: nonce, Resign: e.Flags&isCalled != 0, First: e.Flags&isFirst != 0,
 	}
 }
 
@@ -135,15 +128,11 @@ func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.se
 // WatchLeader implements engine.Driver.
 func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
-		if n.Over {
-			tell(engine.News{Over: true})
-			return
-		}
-		st := &engine.State{}
+		st := engine.State{}
 		if n.Session != "" { // without a lock it was written by a program that does not stand
 			st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
 		}
-		tell(engine.News{State: st, AsOf: n.AsOf})
+		tell(newsOf(n, st))
 	})
 	return engine.Watch{Stop: stop}, err
 }
@@ -167,24 +156,15 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return err
 }
 
-// standing is what the driver knows of an entry of its own. Ahead and Acknowledge are called one at a time.
+// standing is what the driver knows of an entry of its own.
 type standing struct {
-	long  bool     // constant: its value has a key of its own
-	ahead []string // constant: the keys of the ballots that were ahead when the entry was made, the nearest last
-
-	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
-
-	mu       sync.Mutex
-	revision uint64      // guarded by mu, as is own: of the last acknowledgement that is known to have been made
-	own      agent.Entry // the ballot as it was made; zero once it was to be marked as first
+	long     bool                        // constant: its value has a key of its own
+	nearest  string                      // guarded by the driver's mu: the key under which driver.behind may have it
+	revision atomic.Uint64               // of the last acknowledgement that is known to have been made
+	made     atomic.Pointer[agent.Entry] // the ballot as it was made; nil once it was to be marked as first
 }
 
 func standingOf(e engine.Entry) *standing { return e.Private.(*standing) }
-
-// before returns the sessions of the ballots that were ahead.
-func (s *standing) before(id string) bool {
-	return slices.ContainsFunc(s.ahead, func(key string) bool { o, _ := owner(key); return o == id })
-}
 
 // Ahead implements engine.Driver. A list has the locks, which names alone have not: a ballot whose lock was released does
 // not stand (TestReleasedBallotIsNotFirst).
@@ -197,26 +177,26 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if at < 0 { // gone, or not to be read any more, which a list does not tell
 		return engine.Place{}, d.notListed(ctx, e.Key)
 	}
-	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
+	return d.place(e.Key, standingOf(e), list[:at]), nil
 }
 
 // longQueue is the length of a queue from which on a read of the whole queue takes longer than the read of the own ballot
 // that it would save (BenchmarkHerd).
 const longQueue = 100
 
-// place returns the place of a ballot behind others, the nearest last.
-func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
+// place returns the place of a ballot behind others, the nearest last. What is known of a ballot behind one of its own session
+// says nothing: the two might go together.
+func (d *driver) place(key string, st *standing, ahead api.KVPairs) engine.Place {
 	n := len(ahead)
 	if n == 0 {
 		return engine.Place{}
 	}
-	nearest := ahead[n-1]
+	nearest := ahead[n-1].Key
 	id, _ := owner(nearest)
-	own := d.isSession(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.behind, st.nearest)
-	if len(st.ahead) < longQueue && !own {
+	if n < longQueue && (d.present == nil || d.present.id != id) {
 		d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
 	}
 	return engine.Place{Nearest: nearest, More: n > 1}
@@ -278,10 +258,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: p.Key, Index: p.ModifyIndex},
 		&api.KVTxnOp{Verb: api.KVSet, Key: p.Key, Value: p.Value, Flags: p.Flags | isCalled},
 	)
-	if r := agent.RefusalIn(err); r != nil {
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r)) // it has changed, and is read again
-	}
-	return err
+	return err // if it has changed meanwhile, it is read again
 }
 
 // Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/. Locked keys can be

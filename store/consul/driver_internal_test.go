@@ -152,7 +152,7 @@ func TestRedirections(t *testing.T) {
 		http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
 	}, func(t *testing.T, d *driver) {
 		_, err := d.client.Get(t.Context(), "key")
-		require.True(t, agent.IsOdd(err), "%v", err)
+		require.ErrorIs(t, err, agent.ErrOdd)
 		require.EqualValues(t, 1, asked.Load())
 	})
 }
@@ -194,12 +194,12 @@ func TestBehindIsForgotten(t *testing.T) {
 	d := &driver{layout: l, present: &session{id: ownID}, behind: map[string]behind{}}
 	own, other := l.ballot("x", ownID, engine.Nonce{Name: "n"}), l.ballot("x", otherID, engine.Nonce{Name: "n"})
 	st := &standing{}
-	d.place(own, st, []string{other})
+	d.place(own, st, api.KVPairs{{Key: other}})
 	require.Equal(t, map[string]behind{other: {own, false}}, d.behind)
 	another := l.ballot("x", otherID, engine.Nonce{Name: "m"})
-	d.place(own, st, []string{another})
+	d.place(own, st, api.KVPairs{{Key: another}})
 	require.Equal(t, map[string]behind{another: {own, false}}, d.behind)
-	d.place(other, &standing{}, []string{own})
+	d.place(other, &standing{}, api.KVPairs{{Key: own}})
 	require.Len(t, d.behind, 1)
 }
 

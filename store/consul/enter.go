@@ -42,7 +42,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 			return engine.Entry{}, err
 		}
 	}
-	return engine.Entry{}, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
+	return engine.Entry{}, err
 }
 
 // entered finds the ballot's place among the ballots that the transaction has listed.
@@ -57,17 +57,17 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 		return engine.Entry{Token: 1}, err // the ballot stands
 	}
 	own := agent.EntryOf(list[at])
-	offered := map[string]agent.Read{key: {Entry: own, Index: own.Modify}}
-	st := &standing{long: own.Flags&isLong != 0, own: own}
+	st := &standing{long: own.Flags&isLong != 0}
 	if !st.long {
-		st.own.Value = value // which the lock does not answer with
+		own.Value = value // which the lock does not answer with
 	}
-	st.ahead = keys(list[:at])
+	st.made.Store(&own)
+	offered := map[string]agent.Read{key: {Entry: own, Index: own.Modify}}
 	if at > 0 {
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
 	}
 	d.watches.Offer(dir, offered)
-	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st, st.ahead), Private: st}, nil
+	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st, list[:at]), Private: st}, nil
 }
 
 // unchanged is the check that the mark of a slot has not changed since it was last read or changed by this store.
@@ -98,12 +98,10 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
-	switch r := agent.RefusalIn(err); {
-	case r != nil && r.Says("invalid session"):
+	if r := agent.RefusalIn(err); r != nil && r.Says("invalid session") {
 		return s.over()
-	case r != nil:
-		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	for _, p := range pairs {

@@ -51,7 +51,7 @@ import (
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
-		s.driver.leave(s) // its check
+		s.driver.drop(s, true) // its check
 		s.driver.clearing.Go(func() { s.driver.clearLeft(true) })
 		return nil
 	}
@@ -62,7 +62,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) error {
 	d, ttl := s.driver, s.driver.config.TTL
 	next, pause := s.sent.Time().Add(ttl/4), time.Duration(0)
-	var elsewhere error // since the last confirmation
+	var last error // of the attempt before, which says more if the last attempt was cut short
 	for {
 		select {
 		case <-time.After(time.Until(next)):
@@ -71,10 +71,6 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			return context.Cause(ctx)
 		}
 		sent, err := s.confirm(ctx)
-		if errors.Is(err, errElsewhere) && !errors.Is(err, errEnded) {
-			elsewhere = errElsewhere
-			d.elsewhere.Do(func() { d.life.Warn(d.config.Logger, "the session can't be confirmed", "error", errElsewhere) })
-		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -84,13 +80,14 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			return fmt.Errorf("the agent is gone: %v", err)
 		case s.sent.Since(time.Now()) >= ttl:
 			// in words: a ballot that is lost is not in doubt
-			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(elsewhere, err, errLate))
+			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(last, err, errLate))
 		case err != nil:
 			s.connection.Add(1)
+			last = err
 			pause = min(max(min(50*time.Millisecond, ttl/32), 2*pause), 400*time.Millisecond)
 			next = time.Now().Add(pause)
 		default:
-			s.sent, pause, elsewhere = sent, 0, nil
+			s.sent, pause, last = sent, 0, nil
 			next = sent.Time().Add(ttl / 4)
 			renewed(s.proof(sent))
 			d.clearing.Go(func() { d.clearLeft(true) })

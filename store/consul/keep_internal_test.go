@@ -50,15 +50,6 @@ func TestSteadyAnswers(t *testing.T) {
 	}
 }
 
-// No answer comes any more. The session is given up a TTL after the last renewal that counted: the service might have ended
-// the session, and no watch tells that.
-func TestSilentAgentCostsTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := slowLink{agents: 1, ttl: leastSessionTTL, share: 24, silent: true}
-		require.ErrorContains(t, l.keep(t), "not confirmed for longer than the ttl 10s")
-	})
-}
-
 // The requests of a confirmation are sent at the same time. It counts only if each of them has been answered: a lease
 // never counts from a request that the agent or the servers might not have seen. A TTL after the last confirmation that
 // counted, the session is given up.

@@ -14,8 +14,8 @@ import (
 // A session that is left is not kept, and the service might still have it. Its ballots block all others, and servers that
 // return after an outage count the time of each session anew. So Open destroys the sessions that are left before it creates
 // another one. If that fails, it is tried again with each renewal and by Close, up to mostTries. In an outage nothing is
-// tried, since Open waits until the servers are ready. Servers that know their leader might refuse all writes for some time,
-// and Open is called often. So what Open tries counts only for sessions that hold no keys.
+// tried, since Open waits until the servers are ready. What Open tries does not count: servers that know their leader might
+// refuse all writes for some time, and Open is called often.
 
 const (
 	// mostTries is how often a session is tried to be destroyed by servers that are ready: more than two TTLs of renewals.
@@ -24,11 +24,14 @@ const (
 	clearLimit = 2 * time.Second
 )
 
-// leave notes a session that is not kept any more.
-func (d *driver) leave(s *session) {
+// drop notes that a session is not kept any more. The next one might have been opened already. left says that the service might
+// still have the session.
+func (d *driver) drop(s *session, left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.left = append(d.left, s)
+	if left {
+		d.left = append(d.left, s)
+	}
 	if d.present == s {
 		d.present = nil
 	}
@@ -45,11 +48,11 @@ func (d *driver) clearLeft(kept bool) {
 	var tries sync.WaitGroup
 	for _, s := range list {
 		tries.Go(func() {
-			if kept || !s.opened {
+			if kept {
 				s.tries++
 			}
 			if d.clearAway(ctx, s) != nil && s.tries < mostTries {
-				d.leave(s)
+				d.drop(s, true)
 			}
 		})
 	}

@@ -20,9 +20,8 @@ type session struct {
 	id     string // constant once it was created; empty if the service has not told it
 	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 
-	opened bool        // constant once it was left: Open has returned it, so it might hold keys
-	ended  atomic.Bool // the service has said that there is no such session
-	tries  int         // of clearLeft: how often the session was tried to be destroyed
+	ended atomic.Bool // the service has said that there is no such session
+	tries int         // of clearLeft: how often it was tried in vain to destroy the session
 
 	marks [engine.Slots]atomic.Uint64 // the index of the mark of each slot, as far as is known; 0: there is none
 
@@ -57,23 +56,14 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, lease)
 	}
 	if err != nil {
-		d.leave(s)
+		d.drop(s, true)
 		return nil, engine.Proof{}, failFast(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present, s.opened = s, true
+	d.present = s
 	return s, s.proof(s.sent), nil
-}
-
-// keepNoMore notes that a session is not kept any more. The next one might have been opened already.
-func (d *driver) keepNoMore(s *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.present == s {
-		d.present = nil
-	}
 }
 
 func (s *session) proof(sent store.Instant) engine.Proof {
@@ -112,24 +102,13 @@ func (d *driver) create(ctx context.Context, sess *session, name string) error {
 		err = agent.Odd("a new session has no ID")
 	}
 	if err = d.client.Explain(err); err != nil {
-		switch {
-		case strings.Contains(err.Error(), "Missing node registration"):
-			d.registerNode(ctx, name)
-		case strings.Contains(err.Error(), "Missing check"):
+		if strings.Contains(err.Error(), "Missing check") {
 			err = fmt.Errorf("%w; %s", err, oneAgent)
 		}
 		return fmt.Errorf("create a session: %w", err)
 	}
 	sess.id = created.ID
 	return nil
-}
-
-// registerNode makes the agent register its node, which an operator has deregistered: any change of its services does. The
-// agent itself does that about once a minute. The token might lack the permission.
-func (d *driver) registerNode(ctx context.Context, id string) {
-	if d.register(ctx, id) == nil {
-		_ = d.deregister(ctx, id)
-	}
 }
 
 // service is the name of the service that sessions with a check are registered under. No client connects to it.
@@ -168,12 +147,8 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	err := s.driver.clearAway(ctx, s)
-	if err != nil {
-		s.driver.leave(s)
-		return err
-	}
-	s.driver.keepNoMore(s) // not when Keep returns: while End is tried, Confirm finds out whether there is an outage
-	return nil
+	s.driver.drop(s, err != nil) // not when Keep returns: while End is tried, Confirm finds out whether there is an outage
+	return err
 }
 
 // doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a

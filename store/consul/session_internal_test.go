@@ -87,48 +87,33 @@ func TestAgentDeniesByItself(t *testing.T) {
 	})
 }
 
-// The ballots of a session do not outlive it in the driver.
-func TestOpenForgetsTheBallotsOfTheLastSession(t *testing.T) {
-	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(answerTo(r))) }, func(t *testing.T, d *driver) {
-		d.behind["nearest"] = behind{key: "own"}
-		_, _, err := d.Open(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, d.behind)
-	})
-}
-
-// A session that can't be destroyed delays no other, and is given up: an error for each request of one kind is no outage.
-func TestSessionThatIsNotDestroyed(t *testing.T) {
-	var tries, destroyed atomic.Int64
+// Servers that know their leader refuse all writes for some time. No attempt to destroy a session counts until a session
+// is kept: the session that was left is destroyed all the same.
+func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
+	var refusals, destroyed atomic.Int64
 	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Consul-Index", "1")
 		switch path := r.URL.Path; {
-		case strings.HasSuffix(path, "/destroy/stuck"):
-			tries.Add(1)
+		case r.Method == http.MethodPut && refusals.Add(1) <= 5*mostTries:
 			w.WriteHeader(http.StatusInternalServerError)
+			return
 		case strings.HasSuffix(path, "/destroy/left"):
 			destroyed.Add(1)
 			_, _ = w.Write([]byte("true"))
-		default:
-			_, _ = w.Write([]byte(answerTo(r)))
+			return
 		}
+		_, _ = w.Write([]byte(answerTo(r)))
 	}, func(t *testing.T, d *driver) {
-		for opened, want := range map[bool]int{true: mostTries + 1, false: mostTries} { // of a session that Open has returned, its tries do not count
-			tries.Store(0)
-			destroyed.Store(0)
-			for _, id := range []string{"stuck", "left"} {
-				d.leave(&session{driver: d, id: id, opened: opened})
+		d.drop(&session{driver: d, id: "left"}, true)
+		var err error
+		for range 5 * mostTries {
+			if _, _, err = d.Open(t.Context()); err == nil {
+				break
 			}
-			_, _, err := d.Open(t.Context())
-			require.NoError(t, err)
-			require.EqualValues(t, 1, destroyed.Load())
-			require.EqualValues(t, 1, tries.Load())
-			for range 2 * mostTries {
-				d.clearLeft(true)
-			}
-			require.EqualValues(t, 1, destroyed.Load())
-			require.EqualValues(t, want, tries.Load())
 		}
+		require.NoError(t, err)
+		d.clearLeft(true)
+		require.EqualValues(t, 1, destroyed.Load())
 	})
 }
 
@@ -150,54 +135,10 @@ func TestSessionThatTheServerDoesNotKnowYet(t *testing.T) {
 			_, _ = w.Write([]byte(answerTo(r)))
 		}
 	}, func(t *testing.T, d *driver) {
-		d.leave(&session{driver: d, id: "left", opened: true})
+		d.drop(&session{driver: d, id: "left"}, true)
 		_, _, err := d.Open(t.Context())
 		require.NoError(t, err)
 		require.False(t, stands.Load())
-	})
-}
-
-// A ballot that has gone takes along the acknowledgement with its last revision, and no later one, which is that of another
-// ballot of the session.
-func TestLaterAcknowledgementStays(t *testing.T) {
-	for modify, deleted := range map[uint64]bool{7: true, 9: false} {
-		e := engine.Entry{Election: "x", Key: "p/x/_ballots/b", Private: &standing{}}
-		r := removal{Removal: engine.Removal{Entry: e, Revision: 7}, session: &session{driver: &driver{layout: layout{"p"}}, id: "s"}, tried: true}
-		deletes := false
-		for _, op := range r.ops(agent.Entry{Exists: true, Session: "s", Modify: modify}, false) {
-			deletes = deletes || op.Verb == api.KVDelete && op.Key == "p/x"
-		}
-		require.Equal(t, deleted, deletes, "the acknowledgement with the index %d", modify)
-	}
-}
-
-// Servers that know their leader refuse all writes for some time. No attempt to destroy a session counts until a session
-// is kept: the session that was left is destroyed all the same.
-func TestSessionIsDestroyedAfterManyAttempts(t *testing.T) {
-	var refusals, destroyed atomic.Int64
-	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Consul-Index", "1")
-		switch path := r.URL.Path; {
-		case r.Method == http.MethodPut && refusals.Add(1) <= 5*mostTries:
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		case strings.HasSuffix(path, "/destroy/left"):
-			destroyed.Add(1)
-			_, _ = w.Write([]byte("true"))
-			return
-		}
-		_, _ = w.Write([]byte(answerTo(r)))
-	}, func(t *testing.T, d *driver) {
-		d.leave(&session{driver: d, id: "left", opened: true})
-		var err error
-		for range 5 * mostTries {
-			if _, _, err = d.Open(t.Context()); err == nil {
-				break
-			}
-		}
-		require.NoError(t, err)
-		d.clearLeft(true)
-		require.EqualValues(t, 1, destroyed.Load())
 	})
 }
 
@@ -217,4 +158,60 @@ func TestVoidTakesBackWhatWasOffered(t *testing.T) {
 		require.Error(t, err)
 		require.EqualValues(t, 1, reads.Load())
 	})
+}
+
+// A session that can't be destroyed delays no other, and is given up: an error for each request of one kind is no outage.
+func TestSessionThatIsNotDestroyed(t *testing.T) {
+	var tries, destroyed atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "1")
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/destroy/stuck"):
+			tries.Add(1)
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasSuffix(path, "/destroy/next"):
+			destroyed.Add(1)
+			_, _ = w.Write([]byte("true"))
+		default:
+			_, _ = w.Write([]byte(answerTo(r)))
+		}
+	}, func(t *testing.T, d *driver) {
+		for _, id := range []string{"stuck", "next"} {
+			d.drop(&session{driver: d, id: id}, true)
+		}
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, 1, tries.Load())
+		for range 2 * mostTries {
+			d.clearLeft(true)
+		}
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, mostTries+1, tries.Load(), "the try of Open does not count")
+	})
+}
+
+// A removal takes along the acknowledgement of its ballot, as it was read, and no other one of the session.
+func TestAcknowledgementOfAnotherBallotStays(t *testing.T) {
+	s := &session{driver: &driver{layout: layout{"p"}}, id: "s"}
+	gone := engine.Removal{Entry: engine.Entry{Election: "x", Key: "p/x/_ballots/b", Token: 7, Private: &standing{}}, Acknowledged: true}
+	for name, c := range map[string]struct {
+		ack   agent.Entry
+		guard api.KVOp
+		goes  bool
+	}{
+		"none":                {agent.Entry{}, api.KVCheckNotExists, false},
+		"its own":             {agent.Entry{Exists: true, Session: "s", Flags: 7, Modify: 9}, api.KVCheckIndex, true},
+		"written over":        {agent.Entry{Exists: true, Session: "s", Modify: 9}, api.KVCheckIndex, true},
+		"of another ballot":   {agent.Entry{Exists: true, Session: "s", Flags: 8, Modify: 9}, api.KVCheckIndex, false},
+		"of another session":  {agent.Entry{Exists: true, Session: "t", Flags: 7, Modify: 9}, api.KVCheckIndex, false},
+		"a value without one": {agent.Entry{Exists: true, Modify: 9}, api.KVCheckIndex, false},
+	} {
+		ops := s.removal(gone, c.ack)
+		require.Equal(t, &api.KVTxnOp{Verb: c.guard, Key: "p/x", Index: c.ack.Modify}, ops[0], name)
+		require.Equal(t, c.goes, len(ops) == 3 && ops[1].Verb == api.KVDelete && ops[1].Key == "p/x", name)
+		require.Equal(t, gone.Key, ops[len(ops)-1].Key, name)
+	}
+	gone.Acknowledged = false
+	require.Len(t, s.removal(gone, agent.Entry{}), 1)
 }

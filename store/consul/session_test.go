@@ -47,29 +47,6 @@ func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 	}
 }
 
-// A registration whose answer is lost is undone.
-func TestRegistrationWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	for fate, spring := range fates {
-		t.Run(fate, func(t *testing.T) {
-			t.Parallel()
-			tp := newTap(t)
-			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
-			var created string
-			caught := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-				created = nameIn(string(body))
-				if fate == "error" {
-					tp.forward(httptest.NewRecorder(), r, body)
-				}
-				spring(tp, w, r, body)
-			}, "PUT", "service/register")
-			castFirst(t, st, newElection(), "own")
-			receive(t, caught.caught, "the registration")
-			eventually(t, func() bool { return !left(t, created) }, "it is deregistered")
-		})
-	}
-}
-
 // A request to create a session is carried out after the store has removed the session's check: it creates none.
 func TestLateCreationFails(t *testing.T) {
 	t.Parallel()
@@ -100,7 +77,6 @@ func TestSessionEndsEarly(t *testing.T) {
 	t.Parallel()
 	client := operator(t, sharedServer(t))
 	for name, end := range map[string]func(session *api.SessionEntry) error{
-		"destroyed":            func(s *api.SessionEntry) error { _, err := client.Session().Destroy(s.ID, nil); return err },
 		"service deregistered": func(s *api.SessionEntry) error { return client.Agent().ServiceDeregister(s.Name) },
 		"check critical":       func(s *api.SessionEntry) error { return client.Agent().FailTTL(s.Name, "by hand") },
 	} {

@@ -181,7 +181,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(RequestLimit, c.config.TTL)/2)
 	defer cancel()
 	leader, err := c.Status().LeaderWithQueryOptions(c.ReadOptions(ctx))
-	if err = c.Explain(err); err != nil && !IsOdd(err) && adapter.Uncertain(err) {
+	if err = c.Explain(err); err != nil && !errors.Is(err, ErrOdd) && adapter.Uncertain(err) {
 		return err
 	}
 	if err == nil && leader == "" {

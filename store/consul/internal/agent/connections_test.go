@@ -2,13 +2,16 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -204,19 +208,6 @@ func TestNoAnswerInTime(t *testing.T) {
 	}
 }
 
-// What is not set is not in a request: the library's client has something in its place.
-func TestRequestsHaveNothingThatIsNotSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
-			if req.Header.Get("X-Consul-Token") != "" || req.URL.RawQuery != "" {
-				t.Errorf("%v %v", req.URL, req.Header)
-			}
-			return true
-		})
-		require.NoError(t, a.ask(time.Second))
-	})
-}
-
 // closing is a connection that takes a second to be closed.
 type closing struct {
 	net.Conn
@@ -375,4 +366,41 @@ type noticedLate struct {
 func (c noticedLate) Deadline() (time.Time, bool) {
 	due, ok := c.Context.Deadline()
 	return due.Add(-c.late), ok
+}
+
+// An agent that takes no more connections from an address answers before it is asked. The error names the setting. net/http
+// prints nothing, even if no request uses the connection any more.
+func TestTooManyConnections(t *testing.T) {
+	var printed bytes.Buffer
+	log.SetOutput(&printed)
+	defer log.SetOutput(os.Stderr)
+	synctest.Test(t, func(t *testing.T) {
+		life := adapter.NewLifecycle("consul", false, "")
+		defer life.Stop()
+		c, err := New(life, Config{
+			Addresses: []string{"a"}, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+			Dialer: adapter.NewDialer(func(context.Context, string, string) (net.Conn, error) {
+				time.Sleep(time.Second)
+				ours, theirs := net.Pipe()
+				go func() {
+					_, _ = io.WriteString(theirs, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 81\r\nConnection: close\r\n\r\n"+
+						"Your IP is issuing too many concurrent connections, please rate limit your calls\n")
+					_, _ = io.Copy(io.Discard, theirs)
+				}()
+				return ours, nil
+			}, nil),
+		})
+		require.NoError(t, err)
+		defer c.Close()
+		given, giveUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second/2, giveUp)
+		_, err = c.Get(given, "key")
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		time.Sleep(time.Second) // the dial goes on
+		_, err = c.Get(t.Context(), "key")
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		require.ErrorContains(t, err, "http_max_conns_per_client")
+	})
+	require.Empty(t, printed.String())
 }

@@ -90,7 +90,7 @@ func (d *dialer) openOne(ctx context.Context, at int64) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	c := &tracked{conn, d, at}
+	c := &tracked{Conn: conn, dialer: d, at: at}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open == nil {
@@ -121,6 +121,23 @@ type tracked struct {
 	net.Conn
 	dialer *dialer
 	at     int64
+	asked  atomic.Bool // something was written
+}
+
+// Read implements net.Conn. An agent that takes no more connections from this address answers before it is asked, and hangs
+// up. If no request uses the connection at that moment, net/http would print the answer to the standard error.
+func (c *tracked) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.asked.Load() {
+		return 0, fmt.Errorf("%w: it says %s", errNoConnection, OneLine(string(p[:n])))
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *tracked) Write(p []byte) (int, error) {
+	c.asked.Store(true)
+	return c.Conn.Write(p)
 }
 
 // Close implements net.Conn.

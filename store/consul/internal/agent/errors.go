@@ -37,7 +37,7 @@ func (c *Client) Explain(err error) error {
 }
 
 func (c *Client) classify(err error) error {
-	if adapter.Uncertain(err) || store.Refused(err) || RefusalIn(err) != nil {
+	if adapter.Uncertain(err) || store.Refused(err) {
 		return err
 	}
 	var status api.StatusError
@@ -47,38 +47,49 @@ func (c *Client) classify(err error) error {
 	} else if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok { // of a transaction
 		text = body
 	}
-	settings := c.config
 	if denied := denial(text); denied != nil {
 		return denied
 	}
+	var dial *net.OpError
+	settings, line := c.config, OneLine(text)
+	says := func(words string) bool { return strings.Contains(err.Error(), words) }
+	refuse := func(field, value string) error { return adapter.Refuse(field, value, "the agent says: %s", line) }
 	switch {
+	case says("too many concurrent connections"):
+		return errConnections
 	case code == http.StatusForbidden, isPage(text):
-		return Odd(strings.TrimSpace(fmt.Sprintf("%s (%d)", OneLine(text), code)))
-	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return fmt.Errorf("%w: it speaks TLS, the scheme has to be consul+tls", ErrRefused)
-	case strings.Contains(text, "No path to datacenter"):
-		return fmt.Errorf("%w: dc %q: it knows no such datacenter: %s", ErrRefused, settings.Datacenter, OneLine(text))
-	case strings.Contains(text, "invalid key name"):
-		return fmt.Errorf("%w: %s", ErrKey, OneLine(text))
-	case strings.Contains(text, "cross datacenter lock"):
-		return adapter.Refuse("dc", settings.Datacenter, "the agent says: %s", text)
-	case strings.Contains(text, "Consul Enterprise feature"):
-		return adapter.Refuse("namespace or partition", strings.Trim(settings.Namespace+"/"+settings.Partition, "/"), "the agent says: %s", text)
-	case strings.Contains(text, "Invalid Session TTL"):
-		return adapter.Refuse("ttl", settings.TTL.String(), "the servers say: %s", text)
-	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
-		return adapter.Refuse("value", "", "the agent says: %s", text)
-	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
-		strings.Contains(text, "too many concurrent connections"):
-		return engine.Answered(fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text)))
-	case strings.Contains(text, "No cluster leader"):
-		return fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text))
+		return Odd(strings.TrimSpace(fmt.Sprintf("%s (%d)", line, code)))
+	case says("HTTP request to an HTTPS server"), says("server gave HTTP response to HTTPS client"), errors.As(err, new(tls.RecordHeaderError)):
+		return adapter.HintTLS(fmt.Errorf("%w: %w", ErrRefused, err), "consul", settings.TLS != nil)
+	case says("No path to datacenter"):
+		return fmt.Errorf("%w: dc %q: it knows no such datacenter: %s", ErrRefused, settings.Datacenter, line)
+	case says("invalid key name"):
+		return fmt.Errorf("%w: %s", ErrKey, line)
+	case says("cross datacenter lock"):
+		return refuse("dc", settings.Datacenter)
+	case says("Consul Enterprise feature"):
+		return refuse("namespace or partition", strings.Trim(settings.Namespace+"/"+settings.Partition, "/"))
+	case says("Invalid Session TTL"):
+		return refuse("ttl", settings.TTL.String())
+	case code == http.StatusRequestEntityTooLarge, says("too large"):
+		return refuse("value", "")
+	case code == http.StatusTooManyRequests, says("rate limit"):
+		return engine.Answered(fmt.Errorf("%w: %s", store.ErrUnavailable, line))
+	case says("No cluster leader"):
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, line)
 	case code/100 == 4:
-		return Odd(fmt.Sprintf("%s (%d)", cmp.Or(OneLine(text), http.StatusText(code)), code))
+		return Odd(fmt.Sprintf("%s (%d)", cmp.Or(line, http.StatusText(code)), code))
 	case text != "":
-		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, OneLine(text))
+		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, line)
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.CertificateInvalidError)),
+		says("remote error: tls:"): // in TLS 1.3 it comes behind the handshake
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
 	}
-	return classifyNet(err)
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 }
 
 // ErrRefused says that an agent can be reached, and refuses a request: the settings of the store and of the agent might not
@@ -88,26 +99,9 @@ var ErrRefused = fmt.Errorf("%w: the agent refuses", store.ErrUnavailable)
 // ErrKey says that the agent takes a key in transactions only, see Plain.
 var ErrKey = engine.Answered(fmt.Errorf("%w: the agent refuses the name of a key", store.ErrUnavailable))
 
-func classifyNet(err error) error {
-	var (
-		unverified *tls.CertificateVerificationError
-		header     tls.RecordHeaderError
-		invalid    x509.CertificateInvalidError
-		dial       *net.OpError
-	)
-	switch {
-	case errors.As(err, &header), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("%w: it does not speak TLS, the scheme has to be consul: %w", ErrRefused, err)
-	case errors.As(err, &unverified), errors.As(err, &invalid),
-		strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
-		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNoConnection):
-		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
-	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
+// errConnections says that an agent takes no more connections from this address. It has carried nothing out.
+var errConnections = engine.Answered(fmt.Errorf("%w: the agent takes no more connections from this address, "+
+	"of all its processes together: raise limits.http_max_conns_per_client of the agent", store.ErrUnavailable))
 
 // denial returns the error for Consul's words that the token does not do, and nil for other words. While its servers don't
 // answer, an agent denies everything to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts
@@ -137,22 +131,11 @@ func OneLine(text string) string {
 	return text
 }
 
-// Odd returns the error for an answer that Consul itself never gives.
-func Odd(what string) error { return &oddAnswer{what} }
+// ErrOdd says that Consul itself never answers like that. The request may have been carried out.
+var ErrOdd = fmt.Errorf("%w: what answers is not a Consul agent", store.ErrUnknownOutcome)
 
-type oddAnswer struct{ what string }
-
-// Error returns one line of text.
-func (o *oddAnswer) Error() string { return "what answers is not a Consul agent: " + o.what }
-
-// Is says that the request may have been carried out.
-func (o *oddAnswer) Is(target error) bool { return target == store.ErrUnknownOutcome }
-
-// IsOdd reports whether an error says that Consul does not answer like that.
-func IsOdd(err error) bool {
-	var odd *oddAnswer
-	return errors.As(err, &odd)
-}
+// Odd returns an ErrOdd that says what the answer is.
+func Odd(what string) error { return fmt.Errorf("%w: %s", ErrOdd, what) }
 
 // FromAgent makes sure that an answer is that of an agent, and complete. Whatever answers "not found" looks like a missing
 // key. Consul leaves what the token may not read out of a list, and says so if there is a token. That denial might pass.

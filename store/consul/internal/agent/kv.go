@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -84,30 +85,16 @@ func (c *Client) readAll(ctx context.Context, key string, reads ...*api.KVTxnOp)
 	return pairs, err
 }
 
-// Keys lists the names of all keys below dir, cut behind the separator, each once. No transaction does that, so it reads the
-// values too if dir is not plain.
+// Keys lists the names of all keys below dir, which is plain, cut behind the separator, each once.
 func (c *Client) Keys(ctx context.Context, dir, separator string) ([]string, error) {
-	if !Plain(dir) {
-		pairs, err := c.List(ctx, dir)
-		var keys []string
-		for _, p := range pairs {
-			if before, _, found := strings.Cut(p.Key[len(dir):], separator); found {
-				keys = append(keys, dir+before+separator)
-			} else {
-				keys = append(keys, p.Key)
-			}
-		}
-		slices.Sort(keys)
-		return slices.Compact(keys), err
-	}
 	return Request(ctx, c, func(ctx context.Context) ([]string, error) {
 		keys, meta, err := c.KV().Keys(dir, separator, c.Consistent(ctx))
 		return keys, FromAgent(meta, err)
 	})
 }
 
-// Commit carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a Refusal,
-// or store.ErrDenied if one is not permitted.
+// Commit carries out a transaction. One of reads alone is a consistent read. If operations fail the error is an answer that
+// has a Refusal in it and matches store.ErrUnavailable, or store.ErrDenied if one is not permitted.
 func (c *Client) Commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
 	return Request(ctx, c, func(ctx context.Context) (api.KVPairs, error) {
 		return c.transact(ctx, ops...)
@@ -136,7 +123,7 @@ func (c *Client) transact(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs
 		if r.Says("unknown KV verb") { // get-or-empty is new in 1.14.0
 			return nil, fmt.Errorf("%w: this Consul is older than 1.14.0: %v", ErrRefused, r)
 		}
-		return nil, r
+		return nil, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
 	}
 	var pairs api.KVPairs
 	for _, result := range resp.Results {

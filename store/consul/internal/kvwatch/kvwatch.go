@@ -168,6 +168,7 @@ type watch struct {
 	version    uint64 // counts states
 	queried    bool   // it has a query of its own
 	unverified bool   // it is shared, and runShared is to verify it
+	section    *query // that tells its changes, if it is shared
 	long       bool   // the directory has too many keys to be read at each change
 	deleting   bool   // see Deleting
 }

@@ -1,6 +1,7 @@
 package kvwatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -16,65 +17,59 @@ const (
 	fewKeys = batch / 2
 )
 
-// plan divides the shared watches into sections. It belongs to runShared.
+// plan divides the shared watches into sections, for programs that stand in hundreds of elections: a change then costs each
+// store some transactions, and not one for each 120 of its keys (TestVerifiedKeys). It belongs to runShared.
 type plan struct {
-	sections map[string]*query // by prefix; nil before the first query
+	sections map[string]*query // by prefix
 	keys     int               // that there were when they were divided
-	changed  chan *query       // the queries of sections in which keys might have changed; runShared receives
 }
 
 // query is the query of a section.
 type query struct {
-	prefix string             // constant, as are ctx and cancel
-	ctx    context.Context    // ends when there is no such section any more
+	prefix string             // constant
+	ctx    context.Context    // ends when there is no such section any more; nil before the first query, as is cancel
 	cancel context.CancelFunc // of ctx
-	asking bool               // it is asked, or its answer not received yet; used by runShared alone
 	poll   agent.Poll         // used by the one who asks
+	asking bool               // guarded by the watcher's mu
 }
 
-// update divides the watches anew if a key is in no section, or their number has changed much, and reports whether it did:
-// then what a query was about to report might be lost. The sections that stay keep their queries.
-func (p *plan) update(root string, list []*watch) bool {
-	covered := func(w *watch) bool { _, ok := p.find(w.key); return ok }
-	if len(list) <= 2*p.keys && 2*len(list) >= p.keys && !slices.ContainsFunc(list, func(w *watch) bool { return !covered(w) }) {
-		return false
-	}
+// update gives each watch its section. It divides the watches anew if a key is in no section, or their number has changed
+// much, and reports whether it did: then what a query was about to report might be lost. The sections that stay keep their
+// queries. The caller holds the watcher's mu.
+func (p *plan) update(root string, list []*watch) (anew bool) {
+	anew = len(list) > 2*p.keys || 2*len(list) < p.keys
 	keys := make([]string, len(list))
 	for i, w := range list {
 		keys[i] = w.key
+		anew = anew || p.find(w.key) == nil
 	}
-	before := p.sections
-	p.sections, p.keys = map[string]*query{}, len(keys)
-	for _, prefix := range divide(root, keys) {
-		p.sections[prefix] = before[prefix]
-		delete(before, prefix)
-	}
-	for _, q := range before {
-		if q != nil {
-			q.cancel()
+	if anew {
+		before := p.sections
+		p.sections, p.keys = map[string]*query{}, len(keys)
+		for _, prefix := range divide(root, keys) {
+			p.sections[prefix] = cmp.Or(before[prefix], &query{prefix: prefix})
+			delete(before, prefix)
+		}
+		for _, q := range before {
+			if q.cancel != nil {
+				q.cancel()
+			}
 		}
 	}
-	return true
-}
-
-// find returns the section of a key: the one with the longest prefix.
-func (p *plan) find(key string) (prefix string, found bool) {
-	for one := range p.sections {
-		if strings.HasPrefix(key, one) && (!found || len(one) > len(prefix)) {
-			prefix, found = one, true
-		}
-	}
-	return prefix, found
-}
-
-// section returns the watches of a section.
-func (p *plan) section(prefix string, list []*watch) (its []*watch) {
 	for _, w := range list {
-		if found, _ := p.find(w.key); found == prefix {
-			its = append(its, w)
+		w.section = p.find(w.key)
+	}
+	return anew
+}
+
+// find returns the section of a key, the one with the longest prefix, or nil.
+func (p *plan) find(key string) (found *query) {
+	for prefix, q := range p.sections {
+		if strings.HasPrefix(key, prefix) && (found == nil || len(prefix) > len(found.prefix)) {
+			found = q
 		}
 	}
-	return its
+	return found
 }
 
 // divide divides keys that begin with a root into sections, and returns their prefixes. It divides the largest section again

@@ -35,15 +35,15 @@ func TestDivide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &plan{sections: map[string]*query{}}
 			for _, prefix := range divide("p/", slices.Clone(c.keys)) {
-				p.sections[prefix] = nil
+				p.sections[prefix] = &query{prefix: prefix}
 			}
 			require.LessOrEqual(t, len(p.sections), mostSections)
 			sizes := map[string]int{}
 			for _, key := range c.keys {
-				prefix, found := p.find(key)
-				require.True(t, found, key)
-				require.True(t, strings.HasPrefix(key, prefix))
-				sizes[prefix]++
+				q := p.find(key)
+				require.NotNil(t, q, key)
+				require.True(t, strings.HasPrefix(key, q.prefix))
+				sizes[q.prefix]++
 			}
 			largest := 0
 			for _, n := range sizes {
@@ -69,7 +69,7 @@ func TestPlanIsUpdated(t *testing.T) {
 	require.True(t, p.update("p/", list("p/aa", "p/ba")))
 	ended := map[string]bool{}
 	for prefix := range p.sections {
-		p.sections[prefix] = &query{cancel: func() { ended[prefix] = true }}
+		p.sections[prefix] = &query{prefix: prefix, cancel: func() { ended[prefix] = true }}
 	}
 	require.Len(t, p.sections, 2)
 	kept := p.sections["p/a"]

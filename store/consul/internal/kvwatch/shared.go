@@ -53,7 +53,7 @@ func (all *Watcher) runShared() {
 	background := all.client.Life.Background
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
-	plan := &plan{changed: make(chan *query)}
+	plan := &plan{}
 	for {
 		began, round := time.Now(), leastRound
 		list, unverified := all.sharing()
@@ -61,26 +61,15 @@ func (all *Watcher) runShared() {
 			return
 		}
 		if all.verify(background, unverified) == nil {
-			if plan.update(all.prefix, list) {
-				all.suspect(list)
-			}
-			all.ask(ctx, plan)
+			all.ask(ctx, plan, list)
 		} else { // no query is asked in an outage
 			round = mostRound
+			all.mu.Lock()
 			all.suspect(unverified)
+			all.mu.Unlock()
 		}
 		adapter.PauseFor(background, round-time.Since(began))
 		select {
-		case q := <-plan.changed:
-			for q != nil {
-				q.asking = false
-				all.suspect(plan.section(q.prefix, list))
-				select {
-				case q = <-plan.changed:
-				default:
-					q = nil
-				}
-			}
 		case <-all.wake:
 		case <-background.Done():
 			return
@@ -104,39 +93,36 @@ func (all *Watcher) sharing() (list, unverified []*watch) {
 	return list, unverified
 }
 
-// suspect has runShared verify watches.
+// suspect has runShared verify watches. The caller holds mu.
 func (all *Watcher) suspect(list []*watch) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
 	for _, w := range list {
 		w.unverified = true
 	}
 	all.wakeShared()
 }
 
-// ask asks a query for the next change in each section that has none.
-func (all *Watcher) ask(ctx context.Context, p *plan) {
+// ask divides the watches, and asks a query for the next change in each section that has none. When it returns, the watches of
+// the section are verified.
+func (all *Watcher) ask(ctx context.Context, p *plan, list []*watch) {
 	all.mu.Lock()
-	wait := max(agent.FirstWait, eachWait*time.Duration(all.queries))
-	all.mu.Unlock()
-	for prefix, q := range p.sections {
-		if q == nil {
-			q = &query{prefix: prefix, poll: agent.Poll{Index: 1, Wait: wait}}
+	defer all.mu.Unlock()
+	if p.update(all.prefix, list) {
+		all.suspect(list)
+	}
+	for _, q := range p.sections {
+		if q.ctx == nil {
+			q.poll = agent.Poll{Index: 1, Wait: max(agent.FirstWait, eachWait*time.Duration(all.queries))}
 			q.ctx, q.cancel = context.WithCancel(ctx)
-			p.sections[prefix] = q
 		}
-		if q.asking {
-			continue
-		}
-		q.asking = all.client.Life.Go(func() {
+		q.asking = q.asking || all.client.Life.Go(func() {
 			_, _ = q.poll.Ask(q.ctx, all.client, func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, meta, err := all.client.KV().Keys(q.prefix, "/", o)
 				return meta, err
 			})
-			select {
-			case p.changed <- q:
-			case <-q.ctx.Done():
-			}
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			q.asking = false
+			all.suspect(all.those(func(w *watch) bool { return w.section == q }))
 		})
 	}
 }

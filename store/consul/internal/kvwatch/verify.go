@@ -149,6 +149,8 @@ func getOrEmpty(key string) *api.KVTxnOp { return &api.KVTxnOp{Verb: api.KVGetOr
 // note takes note of what was read. If another state was noted meanwhile, that might be older.
 func (s seen) note(read agent.Read, sent time.Time) {
 	if !s.accept(s.version, read, sent, nil) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.suspect([]*watch{s.watch})
 	}
 }

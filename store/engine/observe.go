@@ -31,6 +31,7 @@ type observation struct {
 	// What is known, and which watch has told it.
 	known   store.Known
 	changes uint64 // how often the leader that is known has changed
+	last    uint64 // the highest revision of a leader that has been told
 	source  uint64 // the number of the newest feed that has told a state
 	feed    *feed  // the present watch; nil before the first has been set
 
@@ -284,6 +285,7 @@ func (o *observation) tell(f *feed) Tell {
 				o.changes++
 			}
 			o.source, o.known.Leader = f.number, n.State.Leader
+			o.last = max(o.last, n.State.Leader.Revision)
 			f.dated = f.dated || !n.AsOf.IsZero()
 			o.asOf(n.AsOf)
 		case n.AsOf.IsZero():
@@ -299,10 +301,11 @@ func (o *observation) tell(f *feed) Tell {
 	}
 }
 
-// mayBeOlder reports whether a state might be older than what is known: another watch has told a change since the read
-// began, and the read has found something else. The caller holds mu.
+// mayBeOlder reports whether a state might be older than what is known: another watch has told of a change since the read
+// began, and the leader is one of before that. The caller holds mu.
 func (o *observation) mayBeOlder(f *feed, s *State) bool {
-	return f.number != o.source && f.changes != o.changes && s.Leader != o.known.Leader
+	overtaken := f.number != o.source && f.changes != o.changes && s.Leader != o.known.Leader
+	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= o.last
 }
 
 // stop takes the watch back.

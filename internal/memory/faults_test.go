@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -224,30 +223,6 @@ func TestDelete(t *testing.T) {
 		require.True(t, isLost(second))
 		require.False(t, isLost(first))
 		require.Equal(t, []string{"a"}, standing(t, a))
-	})
-}
-
-func TestStallWatchesHoldsNotificationsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		first, second := stand(t, a, "a"), stand(t, b, "b")
-		next := wait(t.Context(), second)
-		follow := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
-		require.False(t, next.returned())
-		b.Faults().Stall()
-		require.NoError(t, first.Wait(t.Context()))
-		_, err := first.Acknowledge(t.Context(), "a")
-		require.NoError(t, err)
-		require.NoError(t, first.Withdraw(t.Context()))
-		_, err = a.Cast(t.Context(), "x", "c")
-		require.NoError(t, err)
-		require.False(t, next.returned())
-		require.False(t, follow.returned())
-		require.Equal(t, []string{"b", "c"}, standing(t, b), "requests are answered")
-		require.True(t, holds(second), "and so are renewals")
-		b.Faults().Heal()
-		require.True(t, next.returned())
-		require.NoError(t, next.err)
 	})
 }
 

@@ -35,31 +35,6 @@ func TestNothingExpiresWithoutAPeer(t *testing.T) {
 	})
 }
 
-// TestNewcomersFinishTheTTLTogether: a leader has died with all others, and the processes that come later have less
-// patience than the TTL.
-func TestNewcomersFinishTheTTLTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := memory.NewService()
-		dead := peer(t, service, 1)
-		lead(t, dead, "dead")
-		dead.Faults().Cut()
-		time.Sleep(100 * ttl)
-		visit := func(patience time.Duration) bool {
-			st, err := memory.Open(service, &memory.Config{Peers: true})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, st.Close()) }()
-			next := wait(t.Context(), stand(t, st, "next"))
-			time.Sleep(patience)
-			synctest.Wait()
-			return next.returned()
-		}
-		require.False(t, visit(ttl*5/8))
-		time.Sleep(100 * ttl)
-		require.False(t, visit(ttl*3/8), "a half was proved")
-		require.True(t, visit(ttl*3/8))
-	})
-}
-
 // TestServiceClock: the service measures the TTL by its clock.
 func TestServiceClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

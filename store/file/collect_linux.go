@@ -139,7 +139,7 @@ func (d *driver) clear(p electionDir) error {
 			return err
 		}
 		for _, dir := range []string{p.queue(), p.acks()} {
-			if err := p.collect(d, dir); err != nil && !missing(err) {
+			if err := d.made(d.make, func() error { return p.collect(d, dir) }); err != nil {
 				return err
 			}
 		}

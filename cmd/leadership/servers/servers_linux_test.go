@@ -196,7 +196,11 @@ func TestServers(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			steer(trial{t, path, address(kind, s, "/one%20path", "30s"), "db/primary one/ü"}, s.Member(0))
+			place := "/one%20path"
+			if kind == "consul" { // whose agents refuse most characters in a prefix
+				place = "/one-path"
+			}
+			steer(trial{t, path, address(kind, s, place, "30s"), "db/primary one/ü"}, s.Member(0))
 		})
 	}
 }

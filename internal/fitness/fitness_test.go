@@ -161,7 +161,7 @@ func TestCheckThatPanics(t *testing.T) {
 		w.pass(1)
 		require.ErrorContains(w, w.Err(), "on purpose")
 		began := time.Now()
-		w.does(func(ctx context.Context) error { <-ctx.Done(); return errDisk })
+		w.does(func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Millisecond); return errDisk })
 		w.pass(2)
 		require.EqualError(w, w.Err(), "the check has not returned after 500ms")
 		require.WithinDuration(w, began, time.Now(), 2*time.Second)

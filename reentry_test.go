@@ -124,7 +124,7 @@ func TestReentry(t *testing.T) {
 						return
 					}
 					err := <-result
-					either := action == "that, and Stop" && errors.Is(err, context.Canceled) // Campaign may see the context's end first
+					either := action == "that, and Stop" && errors.Is(err, context.Canceled)           // Campaign may see the context's end first
 					require.Truef(w, either || errors.Is(err, test.err), "%v, want %v", err, test.err) // nil is nil only
 					require.False(w, c.IsLeader())
 					require.Empty(w, w.ballots())

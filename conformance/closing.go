@@ -56,21 +56,6 @@ var closing = []Case{
 			e.within(began, e.h.TTL/2, "the next in line is first, as Close has returned,")
 		},
 	},
-	{
-		Name:     "close-while-cut-off",
-		Promises: []string{"G7"},
-		Explains: "a store that does not reach its service closes within a few seconds all the same",
-		check: func(e *env) {
-			m := e.openClosed()
-			e.first(e.cast(m, "a"))
-			m.Cut()
-			began := e.begin()
-			closed := make(chan error, 1)
-			go func() { closed <- m.Close() }()
-			_ = receive(e, closed, "the end of Close") // an error may say that the end of the session is not confirmed
-			e.within(began, 5*time.Second, "Close has returned")
-		},
-	},
 }
 
 // claim is a ballot that has been first, and the span of its lease in which it then leads.

@@ -26,14 +26,6 @@ var restFlaws = []Flaw{
 			return err
 		}
 	}},
-	{"G7", "waits in Close until the service answers", func(s *Store) {
-		s.wrong["End"] = func(_ context.Context, right method) (err error) {
-			for err = right(s.service.over); err != nil && s.service.over.Err() == nil; err = right(s.service.over) {
-				time.Sleep(s.ttl / 10)
-			}
-			return err
-		}
-	}},
 	{"G7", "sends the next request at once when one fails", func(s *Store) { s.asks(func() {}) }},
 	{"G7", "leaves a goroutine for each request that fails", func(s *Store) { s.asks(s.service.leave) }},
 

@@ -9,7 +9,7 @@
 // without a network may run in the virtual time of testing/synctest, with [Case.Check].
 //
 // No case is about Close: the engine has ended the sessions and taken the watches back before. What is left of a closed
-// store, and that it closes while it is cut off, is checked by package conformance. No case is about store.ErrDenied: that
+// store is checked by package conformance. No case is about store.ErrDenied: that
 // takes a user with fewer permissions, whom each service makes in its own way, so a driver's own tests show it.
 package drivertest
 

@@ -135,8 +135,3 @@ func answer(status int, text string) func(*tap, http.ResponseWriter, *http.Reque
 
 // hang keeps the request until the client gives up.
 func hang(_ *tap, _ http.ResponseWriter, r *http.Request, _ []byte) { <-r.Context().Done() }
-
-// fates are what can happen to a message.
-var fates = map[string]func(*tap, http.ResponseWriter, *http.Request, []byte){
-	"reply": loseReply, "request": loseRequest, "error": answer(500, "rpc error: leadership lost while committing log"),
-}

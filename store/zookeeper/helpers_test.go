@@ -29,12 +29,9 @@ const (
 )
 
 // The names under which these tests use what package storetest has for the tests of all stores.
-type contender = storetest.Contender
-
 var (
 	newElection    = storetest.NewElection
 	soon           = storetest.Soon
-	within         = storetest.Within
 	eventually     = storetest.Eventually
 	cast           = storetest.Cast
 	castFirst      = storetest.CastFirst

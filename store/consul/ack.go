@@ -17,7 +17,7 @@ import (
 // ballot as first: the next in line then knows that none is ahead once the ballot has gone (BenchmarkResign, with three
 // candidates).
 //
-// The flags of the key are the token of the ballot. So if the key exists already, they say whose it is: one transaction
+// The flags of the key have the token of the ballot (ackFlags). So if the key exists already, they say whose it is: one transaction
 // replaces the key, unless it has changed since it was read, if no session locks it, if the ballot's own session does, or if
 // it is of an earlier ballot, which has gone. Any other lock belongs to a program that might lead without a ballot, such as
 // docker/leadership. Then the error names the session.
@@ -47,8 +47,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			if err != nil {
 				return 0, err
 			}
-			earlier := 0 < found.Flags && found.Flags < e.Token
-			if found.Session != "" && found.Session != s.id && !earlier {
+			if found.Session != "" && found.Session != s.id && !isEarlierAck(found.Flags, e.Token) {
 				return 0, fmt.Errorf("the key %q with the value %q is held by the session %s, and is no acknowledgement of an earlier ballot: another program leads, or the key is left over",
 					key, redact.Shorten(found.Value), found.Session)
 			}
@@ -77,7 +76,7 @@ func (s *session) putAck(ctx context.Context, e engine.Entry, value string, made
 			&api.KVTxnOp{Verb: api.KVDelete, Key: key}, // and with it any other lock
 		)
 	}
-	ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Flags: e.Token, Session: s.id})
+	ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Flags: ackFlags(e.Token), Session: s.id})
 	pairs, err := s.driver.client.Commit(ctx, ops...)
 	if err != nil {
 		return 0, err

@@ -58,7 +58,7 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	acknowledge(t, first, "first")
 	pair, _, err := client.KV().Get(ackKey(election), nil)
 	require.NoError(t, err)
-	require.Equal(t, first.Token(), pair.Flags)
+	require.Equal(t, uint64(0x1ead<<48)|first.Token(), pair.Flags)
 	session := newSession(t, client)
 	pair.Session = session // as if the first one's store had not noticed yet
 	require.NoError(t, first.Withdraw(soon(t)))
@@ -103,6 +103,22 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 	seen, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Zero(t, seen, "the acknowledgement went with the ballot")
+}
+
+// Another program's lock has flags of its own, which look like an early token. It might lead: its key is not replaced.
+func TestFlagsOfAnotherProgramAreNoToken(t *testing.T) {
+	t.Parallel()
+	client, election := operator(t, sharedServer(t)), newElection()
+	session := newSession(t, client)
+	locked, _, err := client.KV().Acquire(&api.KVPair{Key: ackKey(election), Value: []byte("other"), Flags: 1, Session: session}, nil)
+	require.NoError(t, err)
+	require.True(t, locked)
+	b := castFirst(t, open(t, consul.Config{}), election, "own")
+	_, err = b.Acknowledge(soon(t), "own")
+	require.ErrorContains(t, err, session)
+	now, _, err := client.KV().Get(ackKey(election), nil)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(now.Value))
 }
 
 // Another program's session held the key, and ended. If it had a lock-delay, the key is locked as soon as that is over.

@@ -59,6 +59,16 @@ const (
 	isFirst              // it was acknowledged
 )
 
+// ackMark is in the flags of every acknowledgement, above the token of its ballot, which is an index of Consul's log and so
+// below 1<<48. It tells these flags from those of other programs.
+const ackMark = 0x1ead << 48
+
+// ackFlags returns the flags of the acknowledgement of the ballot with a token.
+func ackFlags(token uint64) uint64 { return ackMark | token }
+
+// isEarlierAck reports whether the flags are those of an acknowledgement of a ballot with a lower token.
+func isEarlierAck(flags, token uint64) bool { return flags > ackMark && flags < ackFlags(token) }
+
 // stands reports whether a key is a ballot: it is named like one and locked by the session in its name.
 func stands(key string, e agent.Entry) bool {
 	id, _ := owner(key)

@@ -18,7 +18,7 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	delete(d.behind, standingOf(gone.Entry).nearest)
 	d.mu.Unlock()
 	d.watches.Deleting(gone.Key)
-	ack := agent.Entry{Exists: gone.Revision != 0, Modify: gone.Revision, Session: s.id, Flags: gone.Token}
+	ack := agent.Entry{Exists: gone.Revision != 0, Modify: gone.Revision, Session: s.id, Flags: ackFlags(gone.Token)}
 	for {
 		_, err := d.client.Commit(ctx, s.removal(gone, ack)...)
 		if agent.RefusalIn(err) == nil {
@@ -42,7 +42,7 @@ func (s *session) removal(gone engine.Removal, ack agent.Entry) []*api.KVTxnOp {
 	var ops []*api.KVTxnOp
 	if gone.Acknowledged && ack.Exists {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.Modify})
-		if ack.Session == s.id && (ack.Flags == gone.Token || ack.Flags == 0) {
+		if ack.Session == s.id && (ack.Flags == ackFlags(gone.Token) || ack.Flags == 0) {
 			ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
 		}
 	} else if gone.Acknowledged {

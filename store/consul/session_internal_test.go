@@ -201,10 +201,10 @@ func TestAcknowledgementOfAnotherBallotStays(t *testing.T) {
 		goes  bool
 	}{
 		"none":                {agent.Entry{}, api.KVCheckNotExists, false},
-		"its own":             {agent.Entry{Exists: true, Session: "s", Flags: 7, Modify: 9}, api.KVCheckIndex, true},
+		"its own":             {agent.Entry{Exists: true, Session: "s", Flags: ackFlags(7), Modify: 9}, api.KVCheckIndex, true},
 		"written over":        {agent.Entry{Exists: true, Session: "s", Modify: 9}, api.KVCheckIndex, true},
-		"of another ballot":   {agent.Entry{Exists: true, Session: "s", Flags: 8, Modify: 9}, api.KVCheckIndex, false},
-		"of another session":  {agent.Entry{Exists: true, Session: "t", Flags: 7, Modify: 9}, api.KVCheckIndex, false},
+		"of another ballot":   {agent.Entry{Exists: true, Session: "s", Flags: ackFlags(8), Modify: 9}, api.KVCheckIndex, false},
+		"of another session":  {agent.Entry{Exists: true, Session: "t", Flags: ackFlags(7), Modify: 9}, api.KVCheckIndex, false},
 		"a value without one": {agent.Entry{Exists: true, Modify: 9}, api.KVCheckIndex, false},
 	} {
 		ops := s.removal(gone, c.ack)

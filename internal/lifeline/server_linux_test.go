@@ -67,9 +67,15 @@ func TestUsers(t *testing.T) {
 		dir := shortDir(t)
 		line := startAs(t, "lifeline", nil, dir+"/socket", allowed)
 		eventually(t, func() bool {
-			info, err := os.Stat(dir + "/socket")
-			return err == nil && info.Mode().Perm() == 0o666
-		}, "all users may use the socket")
+			conn, err := net.Dial("unix", dir+"/socket") // the file is there before the lifeline listens
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil
+		}, "the lifeline listens")
+		info, err := os.Stat(dir + "/socket")
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o666), info.Mode().Perm(), "all users may use the socket")
 		p := startAs(t, "program", other, dir+"/socket", "1h")
 		require.Equal(t, "ready", p.line(t))
 		p.does(t, "add 1")

@@ -8,9 +8,9 @@
 // It is about the driver alone. That elections work is what package conformance checks, on the whole store. A driver
 // without a network may run in the virtual time of testing/synctest, with [Case.Check].
 //
-// No case is about Close: the engine has ended the sessions and taken the watches back before. What is left of a closed
-// store is checked by package conformance. No case is about store.ErrDenied: that
-// takes a user with fewer permissions, whom each service makes in its own way, so a driver's own tests show it.
+// No case is about Close: the engine has ended the sessions and taken the watches back before. Package conformance checks
+// what is left of a closed store. No case is about store.ErrDenied: that takes a user with fewer permissions, whom each
+// service makes in its own way, so a driver's own tests show it.
 package drivertest
 
 import (

@@ -155,7 +155,10 @@ func TestAuthTokenExpires(t *testing.T) {
 	require.NoError(t, waiter.Wait(soon(t)))
 	require.NoError(t, server.Member(0).Stop())
 	require.NoError(t, server.Member(0).Start(soon(t)))
-	acknowledge(t, waiter, "waiter")
+	eventually(t, func() bool { // until there is a connection again, a request fails at once
+		_, err := waiter.Acknowledge(soon(t), "waiter")
+		return err == nil
+	}, "the waiter acknowledges")
 	last := cast(t, st, election, "last")
 	_, err = root(t, server).Delete(soon(t), ballotKeys(election), clientv3.WithPrefix())
 	require.NoError(t, err)
